@@ -1,0 +1,1 @@
+"""Sexton: retention on AWS, from schedule to settled books."""

@@ -1,0 +1,64 @@
+"""What the functions read from their environment: once, in one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PREFIX = "SEXTON_"
+
+LEASE_MARGIN = timedelta(
+    seconds=30
+)  # a lease outlives the worker that holds it, so that no live worker is doubled
+VISIBILITY_FACTOR = 6  # AWS advises six times the function timeout for an SQS source
+
+
+class Settings(BaseModel):
+    """One field per `SEXTON_` variable; a missing or unreadable one fails the cold start with its name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ledger_table: str
+    evidence_bucket: str
+    jobs_queue_url: str
+    dead_letter_queue_url: str
+    discovery_function: str = ""
+    event_bus: str = "default"
+    stage: str
+    account: str = Field(pattern=r"^\d{12}$")
+    worker_timeout_seconds: int = Field(gt=0, le=900)
+    max_receive_count: int = Field(gt=0)
+    mismatch_seconds: int = Field(default=300, gt=0)
+
+    @property
+    def worker_timeout(self) -> timedelta:
+        """The worker function's time limit."""
+        return timedelta(seconds=self.worker_timeout_seconds)
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a claim holds a job: the worker's timeout and 30 s."""
+        return self.worker_timeout + LEASE_MARGIN
+
+    @property
+    def visibility(self) -> timedelta:
+        """How long a received message stays hidden: six times the worker's timeout."""
+        return self.worker_timeout * VISIBILITY_FACTOR
+
+    @property
+    def mismatch(self) -> timedelta:
+        """How long a run's policy version may differ from the deployed one before the run is invalidated."""
+        return timedelta(seconds=self.mismatch_seconds)
+
+
+def read(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the `SEXTON_` variables.
+
+    Raises pydantic.ValidationError naming each variable that is missing or unreadable.
+    """
+    known = Settings.model_fields
+    given = {name: environ[PREFIX + name.upper()] for name in known if PREFIX + name.upper() in environ}
+    return Settings.model_validate(given)

@@ -1,0 +1,72 @@
+"""An item: one thing to remove, as it was seen at one time."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+
+class Item(NamedTuple):
+    """An S3 object or object version as a listing showed it.
+
+    `last_modified` is aware, or None where the store gave nothing that can be read as a date.
+    `etag` keeps S3's double quotes: it is compared and sent back, never interpreted.
+    """
+
+    key: str
+    etag: str
+    size: int
+    storage_class: str
+    last_modified: datetime | None
+    version_id: str | None = None
+
+    def same_as(self, other: Item) -> bool:
+        """Whether both looks saw the same bytes from the same write.
+
+        Identical bytes uploaded again keep their ETag, so the date is compared too.
+        """
+        return (
+            self.etag == other.etag
+            and self.last_modified == other.last_modified
+            and self.size == other.size
+            and self.version_id == other.version_id
+        )
+
+
+def rfc3339(at: datetime) -> str:
+    """An instant as people and JSON get it: UTC, `Z`, fractions only where there are any."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def to_fields(item: Item) -> dict[str, object]:
+    """The item as JSON fields, absent ones left out."""
+    fields: dict[str, object] = {
+        "key": item.key,
+        "etag": item.etag,
+        "size": item.size,
+        "storage_class": item.storage_class,
+        "last_modified": rfc3339(item.last_modified) if item.last_modified else None,
+    }
+    if item.version_id is not None:
+        fields["version_id"] = item.version_id
+    return fields
+
+
+def to_line(item: Item) -> str:
+    """One line of a part: compact JSON in ASCII, so that no key can break a line."""
+    return json.dumps(to_fields(item), separators=(",", ":"))
+
+
+def from_line(line: str | bytes) -> Item:
+    """Read a line that `to_line` wrote. Raises ValueError or KeyError when it is not one."""
+    fields = json.loads(line)
+    modified = fields["last_modified"]
+    return Item(
+        fields["key"],
+        fields["etag"],
+        fields["size"],
+        fields["storage_class"],
+        datetime.fromisoformat(modified) if modified else None,
+        fields.get("version_id"),
+    )

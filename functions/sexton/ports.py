@@ -1,0 +1,159 @@
+"""What the core needs of the outside world: each has a real adapter in `aws/` and a fake for the tests.
+
+Every method may raise CallFailed when the call failed as a whole. A port call is the unit of a crash: between
+any two of them the process may end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from sexton.errors import Failure
+from sexton.item import Item
+from sexton.table import Check, Key, Row, Write, Written
+
+Clock = Callable[[], datetime]  # aware, UTC
+Token = Callable[[], str]  # a new unique id each time
+TimeLeft = Callable[[], timedelta]  # until the function is stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A page of rows; `next` continues it, None at the end. A page may be empty and still have a next."""
+
+    rows: list[Row]
+    next: str | None
+
+
+class Table(Protocol):
+    """The ledger's table: conditional writes, consistent reads."""
+
+    def get(self, key: Key) -> Row | None:
+        """The row as of now (strongly consistent), or None."""
+
+    def write(self, write: Write) -> Written:
+        """Apply one conditional write; Refused carries the row it met."""
+
+    def transact(self, writes: Sequence[Write | Check]) -> Written:
+        """Apply all or none (at most 100); Refused carries index and row of the first that did not hold."""
+
+    def query(self, pk: str, prefix: str = "", after: str | None = None, descending: bool = False) -> Rows:
+        """Rows of a partition whose sort key starts with `prefix`, in order, strongly consistent.
+
+        `after` is an earlier page's `next`.
+        """
+
+    def query_open(
+        self, open_pk: str, prefix: str = "", up_to: str | None = None, after: str | None = None
+    ) -> Rows:
+        """Rows of the sparse `open` index, eventually consistent, ascending by `open_sk`.
+
+        `prefix`: the sort key starts with it. `up_to`: or it lies between `prefix` and this, both included.
+        """
+
+
+class Evidence(Protocol):
+    """The evidence bucket. Contents are given and returned uncompressed; `.gz` keys are stored gzipped."""
+
+    def put_once(self, key: str, content: bytes) -> bool:
+        """Write under a key that must be new. False when the key is taken (then nothing was written)."""
+
+    def get(self, key: str) -> bytes | None:
+        """The content, None when there is none."""
+
+    def list(self, prefix: str) -> Iterable[str]:
+        """The keys under a prefix, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One message to send: `id` is the job's, `group` the policy's."""
+
+    id: str
+    body: str
+    group: str
+
+
+class Queue(Protocol):
+    """The jobs queue, to send."""
+
+    def send(self, messages: Sequence[Send]) -> Mapping[str, Failure]:
+        """Send up to 10 messages; returns the failures by id, empty when all were taken.
+
+        Raises CallFailed when the call failed as a whole: any of them may have been taken.
+        """
+
+
+class Deliveries(Protocol):
+    """The jobs queue, as the worker sees it: a received message can only be hidden for longer or shorter."""
+
+    def hide(self, receipt: str, wait: timedelta) -> None:
+        """Let the message come again after `wait` (0 s to 12 h).
+
+        A receipt that is no longer valid is no error: the message comes again by itself.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of a source's listing, ascending by key. `truncated`: there is more after the last item."""
+
+    items: Sequence[Item]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The store took the removal of one item. `marker_version_id`: of the delete marker it placed."""
+
+    marker_version_id: str | None = None
+
+
+class Bucket(Protocol):
+    """One S3 bucket with items, every call with its expected owner."""
+
+    def versioning(self) -> str:
+        """`Enabled`, `Suspended` or `Unversioned`."""
+
+    def list(self, prefix: str, start_after: str = "", limit: int = 1000) -> Listing:
+        """One page (one call) of current objects under `prefix` whose keys sort after `start_after`.
+
+        Order is that of UTF-8 bytes. Keys are byte-exact.
+        """
+
+    def head(self, key: str) -> Item | None:
+        """The current object (one call), None when it is absent."""
+
+    def remove(self, items: Sequence[Item]) -> Mapping[str, Removed | Failure]:
+        """Remove up to 1,000 items, each only if its ETag is still the one given; by key what came of it.
+
+        One call for all keys that XML 1.0 can carry, one call for each other. No call is retried: a failure
+        of a whole call is given for each of its keys, with `unknown_effect` where the store may have acted.
+        """
+
+    def request_timeout(self) -> timedelta:
+        """The longest that one call of `remove` may take."""
+
+
+class Discovery(Protocol):
+    """The discovery function, to be called by the reconciler and the command line."""
+
+    def resume(self, run_id: str) -> None:
+        """Ask for planning or dispatch to go on (asynchronous; repeatable)."""
+
+
+class Events(Protocol):
+    """The event bus."""
+
+    def put(self, kind: str, detail: Mapping[str, object]) -> None:
+        """Publish one event (at least once)."""
+
+
+class Gauges(Protocol):
+    """Numbers that alarms stand on."""
+
+    def put(self, name: str, value: float, policy: str | None = None) -> None:
+        """Publish one gauge; `policy` is its only dimension."""
