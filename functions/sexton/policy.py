@@ -1,0 +1,217 @@
+"""A policy: what goes, how old it must be, what is done with it, within which limits.
+
+`load_policies` reads a folder of them and says everything that is wrong at once, each with its file and line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+from functools import cached_property
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictInt,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from sexton.duration import FixedDuration, to_text
+from sexton.key_date import KeyDate
+from sexton.limits import Limits
+from sexton.policy_check import explain, missing
+from sexton.policy_file import PolicyFile, read_policy_file
+from sexton.problem import PolicyError, Problem, refused
+from sexton.retain import RetainField
+from sexton.retry import worst_wait
+from sexton.schedule import Schedule, Zone
+from sexton.source import S3Source
+
+__all__ = ["MAX_PARTS", "Policy", "PolicyError", "Problem", "load_policies", "refuse_own"]
+
+MAX_PARTS = 99_999  # a part's number has five digits
+REVIEW_SHARE = 0.25  # of the SLO, left for a person to look at what died
+LONGEST_SLO = timedelta(days=14)  # no message and no dead letter lives longer in SQS
+NOT_IN_VERSION = frozenset({"description", "owner", "schedule", "timezone"})
+NEEDED_IN_FILE = ("description", "owner", "schedule")
+
+AgeFrom = Annotated[
+    Annotated[Literal["last_modified"], Tag("last_modified")] | Annotated[KeyDate, Tag("key_date")],
+    Discriminator(lambda value: "key_date" if isinstance(value, dict | KeyDate) else "last_modified"),
+]
+
+
+class Policy(BaseModel):
+    """One policy, checked. Two policies of one `version` remove the same things in the same way.
+
+    `description`, `owner` and `schedule` are required in a file; they are empty in one read `from_canonical`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{1,47}$")]
+    description: str = ""
+    owner: str = ""
+    schedule: Schedule = ""
+    timezone: Zone = "UTC"
+    mode: Literal["report", "enforce"] = "report"
+    approval: Literal["first", "always", "none"] = "first"
+    source: S3Source
+    retain: RetainField
+    short_retention: StrictBool = False
+    age_from: AgeFrom = "last_modified"
+    action: Literal["expire"] = "expire"
+    recovery: Literal["versioning", "backup", "none"] | None = None
+    limits: Limits = Limits()
+    slo: FixedDuration = timedelta(days=1)
+    job_size: Annotated[StrictInt, Field(ge=1, le=1000)] = 1000
+
+    @field_validator("slo")
+    @classmethod
+    def _slo_within_message_life(cls, slo: timedelta) -> timedelta:
+        if slo > LONGEST_SLO:
+            raise refused(f"slo {to_text(slo)} is longer than a message can live", f"{to_text(LONGEST_SLO)} or less")
+        return slo
+
+    @model_validator(mode="after")
+    def _retention_meant(self) -> Self:
+        if self.retain.under_a_day and not self.short_retention:
+            raise refused(
+                f"retain {self.retain} is under a day",
+                "P1D or more, or set short_retention: true if you mean it",
+                at="retain",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _recovery_known(self) -> Self:
+        if self.mode == "enforce" and self.recovery is None:
+            raise refused(
+                "an enforcing policy must say how a deletion can be taken back",
+                "recovery: versioning, backup or none",
+                at="recovery",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _retries_leave_room(self) -> Self:
+        window = self.limits.max_age + worst_wait(self.limits.max_attempts)
+        room = self.slo * (1 - REVIEW_SHARE)
+        if window > room:
+            longest = max(timedelta(0), room - worst_wait(self.limits.max_attempts))
+            raise refused(
+                f"a job can be retried for {to_text(window)}, which leaves less than a quarter of the slo"
+                f" of {to_text(self.slo)} for review",
+                f"a limits.max_age of {to_text(_whole_minutes(longest))} at most, or a longer slo",
+                at="limits.max_age",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _parts_can_be_numbered(self) -> Self:
+        if ceil(self.limits.max_items / self.job_size) > MAX_PARTS:
+            raise refused(
+                f"max_items {self.limits.max_items} in jobs of {self.job_size} makes more than {MAX_PARTS} parts",
+                f"limits.max_items: {MAX_PARTS * self.job_size} at most,"
+                f" or job_size: {ceil(self.limits.max_items / MAX_PARTS)} or more",
+                at="limits.max_items",
+            )
+        return self
+
+    def canonical(self) -> str:
+        """What the version is the digest of: sorted compact JSON of what is not left at its default.
+
+        So a new field with a default changes no version, and neither does the spelling in the file.
+        """
+        fields = self.model_dump(mode="json", exclude_defaults=True, exclude=set(NOT_IN_VERSION))
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @cached_property
+    def version(self) -> str:
+        """SHA-256 of the canonical text, in hex."""
+        return hashlib.sha256(self.canonical().encode("ascii")).hexdigest()
+
+    @classmethod
+    def from_canonical(cls, text: str | bytes) -> Self:
+        """The policy that `canonical` wrote. Raises pydantic.ValidationError where it is none."""
+        return cls.model_validate_json(text)
+
+
+def _whole_minutes(length: timedelta) -> timedelta:
+    return length // timedelta(minutes=1) * timedelta(minutes=1)
+
+
+def load_policies(folder: Path, *, allow_empty: bool = False) -> tuple[Policy, ...]:
+    """Read every *.yaml and *.yml of a folder, in the order of their names.
+
+    Raises PolicyError with the problems of all files together. A folder without a policy is one, unless
+    `allow_empty`.
+    """
+    if not folder.is_dir():
+        raise PolicyError([Problem(str(folder), "there is no such folder", "the folder that holds the policies")])
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in {".yaml", ".yml"} and path.is_file())
+    if not paths and not allow_empty:
+        raise PolicyError([Problem(str(folder), "no policy is in this folder", "at least one *.yaml file in it")])
+    files = [read_policy_file(path) for path in paths]
+    checked = [(file, *check_policy(file)) for file in files]
+    problems = [problem for _, _, found in checked for problem in found]
+    problems += _repeated_ids(files)
+    if problems:
+        raise PolicyError(problems)
+    return tuple(policy for _, policy, _ in checked if policy is not None)
+
+
+def check_policy(file: PolicyFile) -> tuple[Policy | None, list[Problem]]:
+    """The policy of a file, or all that is wrong with it, in the order of the lines."""
+    if file.problems:
+        return None, file.problems
+    empty = [name for name in NEEDED_IN_FILE if not str(file.fields.get(name) or "").strip()]
+    problems = [missing(file, (name,)) for name in empty]
+    given = {name: value for name, value in file.fields.items() if name not in empty}
+    try:
+        policy = Policy.model_validate(given)
+    except ValidationError as error:
+        problems += [explain(file, Policy, detail) for detail in error.errors(include_url=False)]
+        return None, sorted(problems, key=lambda problem: int(problem.where.rpartition(":")[2]))
+    return (None if problems else policy), problems
+
+
+def _repeated_ids(files: Iterable[PolicyFile]) -> list[Problem]:
+    first: dict[str, PolicyFile] = {}
+    problems = []
+    for file in files:
+        policy_id = file.fields.get("id")
+        if not isinstance(policy_id, str):
+            continue
+        if policy_id in first:
+            what = f"id {policy_id!r} is already that of {first[policy_id].where(('id',))}"
+            problems.append(Problem(file.where(("id",)), what, "an id of its own"))
+        first.setdefault(policy_id, file)
+    return problems
+
+
+def refuse_own(policies: Iterable[Policy], own_buckets: Collection[str]) -> None:
+    """Raise PolicyError if a policy's source is one of Sexton's own buckets, which nothing may empty."""
+    own = [policy for policy in policies if policy.source.bucket in own_buckets]
+    if own:
+        raise PolicyError(
+            [
+                Problem(
+                    f"policy {policy.id}",
+                    f"source.bucket {policy.source.bucket!r} is Sexton's own evidence",
+                    "a bucket that is yours to clean",
+                )
+                for policy in own
+            ]
+        )
