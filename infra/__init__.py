@@ -1,0 +1,1 @@
+"""The CDK app's constructs: one noun each, composed by `stack`."""

@@ -1,0 +1,98 @@
+"""Every number of the deployment, once; related numbers are computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import Duration
+from aws_cdk.aws_logs import RetentionDays
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from sexton.aws.settings import VISIBILITY_FACTOR
+
+ROOT = Path(__file__).resolve().parent.parent
+
+DISCOVERY_TIMEOUT = Duration.minutes(15)  # Lambda's longest; planning stops before it and is resumed by the tick
+RECONCILER_TIMEOUT = Duration.minutes(5)  # closing a run reads all its outcomes; overlapping ticks are harmless
+MEMORY_MB = 1024  # about half a vCPU: planning and deleting wait for the network
+
+BATCH_SIZE = 10
+EARLY_RECEIVES = 10  # receives that throttling and early deliveries may use up beside the attempts
+JOBS_RETENTION = Duration.days(4)  # less than the dead letters', whose age counts from the first enqueue
+DEAD_LETTER_RETENTION = Duration.days(14)  # SQS's longest
+FAILURE_RETENTION = Duration.days(14)
+
+TICK = Duration.minutes(1)
+TICK_EVENT_AGE = Duration.minutes(1)  # the shortest there is; the next tick does the work of a lost one
+TICKS_MISSED = 5  # ticks without a sign before the alarm
+SCHEDULE_RETRIES = 60
+SCHEDULE_EVENT_AGE = Duration.hours(6)  # a late start is harmless: the cutoff comes from the scheduled time
+DISCOVERY_RETRIES = 2  # Lambda's default for asynchronous invocations; a run is found by its scheduled time
+
+LOG_RETENTION = RetentionDays.THREE_MONTHS
+
+METRICS_NAMESPACE = "Sexton"
+EVENT_BUS = "default"
+
+
+class ConfigError(Exception):
+    """A context value that cannot be used; the message names it."""
+
+
+class Config(BaseModel):
+    """The context values (`cdk -c name=value`) of one deployment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stage: str = Field(default="", pattern=r"^([a-z][a-z0-9-]{0,19})?$")
+    alarm_email: str = Field(default="", pattern=r"^([^@\s]+@[^@\s]+)?$")
+    policies: Path = Path("policies")
+    worker_timeout: int = Field(default=120, gt=0, le=900)
+    worker_concurrency: int = Field(default=10, ge=2, le=1000)  # the bounds of an SQS event source mapping
+    mismatch_seconds: int = Field(default=300, gt=0)
+    local: bool = False
+
+    @property
+    def stack_name(self) -> str:
+        """`Sexton`, or `Sexton-<stage>`."""
+        return f"Sexton-{self.stage}" if self.stage else "Sexton"
+
+    @property
+    def service(self) -> str:
+        """The name that logs and metrics carry, so that two stages of one account stay apart."""
+        return self.stack_name.lower()
+
+    @property
+    def policies_folder(self) -> Path:
+        """The policies' folder; a relative one is looked for in the checkout."""
+        return ROOT / self.policies
+
+    @property
+    def visibility(self) -> Duration:
+        """How long a received message stays hidden."""
+        return Duration.seconds(self.worker_timeout * VISIBILITY_FACTOR)
+
+
+def read(context: Callable[[str], Any]) -> Config:
+    """Take the known values from a lookup of context values.
+
+    Raises ConfigError naming each value that cannot be used.
+    """
+    given = {name: context(name) for name in Config.model_fields}
+    try:
+        return Config.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        problems = (f"-c {e['loc'][0]}={e['input']}: {e['msg']}" for e in error.errors())
+        raise ConfigError("\n".join(problems)) from error
+
+
+def max_receive_count(max_attempts: Iterable[int]) -> int:
+    """Receives before SQS moves a message to the dead letters: the most attempts any policy allows, and some."""
+    return max(max_attempts, default=0) + EARLY_RECEIVES
+
+
+def seconds(span: timedelta) -> int:
+    """Whole seconds of a span."""
+    return int(span.total_seconds())

@@ -1,0 +1,60 @@
+"""The ledger: the table that holds the truth."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+READ = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
+# TransactWriteItems is authorized by the actions of its items. DeleteItem is not among them: rows leave by TTL only.
+WRITE = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
+WORKER_ROWS = ("RUN#*", "POLICY#*", "MALFORMED#*")
+
+
+class Ledger(Construct):
+    """A table that survives the stack. Nobody is granted to delete or to scan it."""
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=_string("pk"),
+            sort_key=_string("sk"),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute="expires_at",
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=True,
+            removal_policy=RemovalPolicy.RETAIN,
+        )
+        self.table.add_global_secondary_index(
+            index_name="open", partition_key=_string("open_pk"), sort_key=_string("open_sk")
+        )
+
+    @property
+    def table_name(self) -> str:
+        """The table's name."""
+        return self.table.table_name
+
+    def grant_keep(self, keeper: iam.IGrantable) -> None:
+        """Read and write any row, and read the index of open jobs: discovery and the reconciler."""
+        self.table.grant(keeper, *READ, *WRITE)
+
+    def grant_work(self, worker: iam.IGrantable) -> None:
+        """Read any row; write rows of runs, of their jobs, and of malformed messages, so no pause and no hold."""
+        arns = [self.table.table_arn]
+        iam.Grant.add_to_principal(grantee=worker, actions=[*READ], resource_arns=arns)
+        iam.Grant.add_to_principal(
+            grantee=worker,
+            actions=[*WRITE],
+            resource_arns=arns,
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*WORKER_ROWS]}},
+        )
+
+
+def _string(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

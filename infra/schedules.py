@@ -1,0 +1,87 @@
+"""The schedules: one per policy, and the tick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws, TimeZone
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+from sexton.policy import Policy
+
+from infra import config
+
+SCHEDULED_TIME = scheduler.ContextAttribute.scheduled_time
+
+
+class Schedules(Construct):
+    """EventBridge Scheduler's side: it may invoke discovery and the reconciler, and report what it gave up."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        policies: Sequence[Policy],
+        discovery: lambda_.IFunction,
+        reconciler: lambda_.IFunction,
+        failures: sqs.IQueue,
+    ) -> None:
+        super().__init__(scope, id)
+        group = scheduler.ScheduleGroup(self, "Group")
+        self._tick(group, reconciler)
+        role = _role(self, "PolicyRole", group)
+        for policy in policies:
+            self._policy(group, role, policy, discovery, failures)
+
+    def _tick(self, group: scheduler.IScheduleGroup, reconciler: lambda_.IFunction) -> None:
+        scheduler.Schedule(
+            self,
+            "Tick",
+            description="Sexton's tick.",
+            schedule=scheduler.ScheduleExpression.rate(config.TICK),
+            schedule_group=group,
+            target=targets.LambdaInvoke(
+                reconciler,
+                input=scheduler.ScheduleTargetInput.from_object({"tick": SCHEDULED_TIME}),
+                role=_role(self, "TickRole", group),
+                retry_attempts=0,
+                max_event_age=config.TICK_EVENT_AGE,
+            ),
+        )
+
+    def _policy(
+        self,
+        group: scheduler.IScheduleGroup,
+        role: iam.IRole,
+        policy: Policy,
+        discovery: lambda_.IFunction,
+        failures: sqs.IQueue,
+    ) -> None:
+        given = {"policy": policy.id, "scheduled_time": SCHEDULED_TIME}
+        scheduler.Schedule(
+            self,
+            f"Policy-{policy.id}",
+            description=f"Runs of Sexton's policy {policy.id}.",
+            schedule=scheduler.ScheduleExpression.expression(policy.schedule, TimeZone.of(policy.timezone)),
+            schedule_group=group,
+            target=targets.LambdaInvoke(
+                discovery,
+                input=scheduler.ScheduleTargetInput.from_object(given),
+                role=role,
+                retry_attempts=config.SCHEDULE_RETRIES,
+                max_event_age=config.SCHEDULE_EVENT_AGE,
+                dead_letter_queue=failures,
+            ),
+        )
+
+
+def _role(scope: Construct, id: str, group: scheduler.IScheduleGroup) -> iam.Role:
+    """A role that only this stack's schedules can make Scheduler take."""
+    ours = {"aws:SourceAccount": Aws.ACCOUNT_ID, "aws:SourceArn": group.schedule_group_arn}
+    principal = iam.ServicePrincipal("scheduler.amazonaws.com", conditions={"StringEquals": ours})
+    return iam.Role(scope, id, assumed_by=principal)

@@ -1,0 +1,123 @@
+"""The stack: composes the constructs, grants, and names the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Aws, CfnOutput, Duration, Stack
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.aws_events import EventBus
+from constructs import Construct
+from sexton.policy import Policy
+
+from infra import config
+from infra.alarms import Alarms
+from infra.evidence import Evidence
+from infra.functions import Functions
+from infra.ledger import Ledger
+from infra.queue import FailureQueue, JobsQueue
+from infra.schedules import Schedules
+from infra.sources import Sources
+
+
+class SextonStack(Stack):
+    """Everything that one deployment needs but the buckets that its policies name."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        settings: config.Config,
+        policies: Sequence[Policy],
+        code: lambda_.Code,
+    ) -> None:
+        super().__init__(scope, settings.stack_name, description="Sexton: retention that can be proven.")
+        self._settings = settings
+        self._receives = config.max_receive_count(p.limits.max_attempts for p in policies)
+        self.ledger = Ledger(self, "Ledger")
+        self.evidence = Evidence(self, "Evidence")
+        self.queue = JobsQueue(self, "Queue", visibility=settings.visibility, max_receive_count=self._receives)
+        self.failures = FailureQueue(self, "Failures")
+        self.functions = Functions(
+            self,
+            "Functions",
+            code=code,
+            worker_timeout=Duration.seconds(settings.worker_timeout),
+            environment=self._environment(),
+        )
+        self._connect(policies)
+        self._grant(Sources(policies))
+        self._watch(policies)
+        self._name_outputs()
+
+    def _environment(self) -> dict[str, str]:
+        """What the functions read; the fields of `sexton.aws.settings` without the reconciler's own."""
+        return {
+            "SEXTON_LEDGER_TABLE": self.ledger.table_name,
+            "SEXTON_EVIDENCE_BUCKET": self.evidence.bucket_name,
+            "SEXTON_JOBS_QUEUE_URL": self.queue.jobs.queue_url,
+            "SEXTON_DEAD_LETTER_QUEUE_URL": self.queue.dead_letters.queue_url,
+            "SEXTON_EVENT_BUS": config.EVENT_BUS,
+            "SEXTON_STAGE": self.stack_name,
+            "SEXTON_ACCOUNT": Aws.ACCOUNT_ID,
+            "SEXTON_WORKER_TIMEOUT_SECONDS": str(self._settings.worker_timeout),
+            "SEXTON_MAX_RECEIVE_COUNT": str(self._receives),
+            "SEXTON_MISMATCH_SECONDS": str(self._settings.mismatch_seconds),
+            "POWERTOOLS_SERVICE_NAME": self._settings.service,
+            "POWERTOOLS_METRICS_NAMESPACE": config.METRICS_NAMESPACE,
+            "POWERTOOLS_LOG_LEVEL": "INFO",
+        }
+
+    def _connect(self, policies: Sequence[Policy]) -> None:
+        self.functions.feed_worker(self.queue.jobs, concurrency=self._settings.worker_concurrency)
+        self.functions.report_failures(self.failures.queue)
+        Schedules(
+            self,
+            "Schedules",
+            policies=policies,
+            discovery=self.functions.discovery.function,
+            reconciler=self.functions.reconciler.function,
+            failures=self.failures.queue,
+        )
+
+    def _grant(self, sources: Sources) -> None:
+        discovery, worker, reconciler = (f.role for f in self.functions.all)
+        self.ledger.grant_keep(discovery)
+        self.evidence.grant_plan(discovery)
+        sources.grant_plan(discovery)
+        self.queue.let_only(discovery)
+
+        self.ledger.grant_work(worker)
+        self.evidence.grant_work(worker)
+        sources.grant_observe(worker)
+        sources.grant_remove(worker)
+
+        self.ledger.grant_keep(reconciler)
+        self.evidence.grant_reconcile(reconciler)
+        sources.grant_observe(reconciler)
+        self.queue.grant_gauge(reconciler)
+        EventBus.from_event_bus_name(self, "Bus", config.EVENT_BUS).grant_put_events_to(reconciler)
+
+    def _watch(self, policies: Sequence[Policy]) -> None:
+        self.alarms = Alarms(self, "Alarms", service=self._settings.service, email=self._settings.alarm_email)
+        self.alarms.watch_queues(dead_letters=self.queue.dead_letters, failures=self.failures.queue)
+        self.alarms.watch_books()
+        self.alarms.watch_age(policies)
+        self.alarms.watch_tick(self.functions.reconciler.function)
+        self.alarms.watch_errors({f.node.id: f.function for f in self.functions.all})
+
+    def _name_outputs(self) -> None:
+        outputs = {
+            "JobsQueueUrl": self.queue.jobs.queue_url,
+            "DeadLetterQueueUrl": self.queue.dead_letters.queue_url,
+            "FailureQueueUrl": self.failures.queue.queue_url,
+            "LedgerTableName": self.ledger.table_name,
+            "EvidenceBucketName": self.evidence.bucket_name,
+            "DiscoveryFunctionName": self.functions.discovery.function.function_name,
+            "WorkerFunctionName": self.functions.worker.function.function_name,
+            "ReconcilerFunctionName": self.functions.reconciler.function.function_name,
+            "TopicArn": self.alarms.topic.topic_arn,
+            "RedriveRoleArn": self.queue.redrive_role.role_arn,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)
