@@ -1,0 +1,81 @@
+"""The AWS clients, each made when first asked for, with timeouts that are stated and not defaults.
+
+Endpoint, region and credentials are botocore's affair (`AWS_ENDPOINT_URL` and the like).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from boto3.session import Session
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_events import EventBridgeClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+CONNECT = 3  # seconds
+READ = 10  # between two bytes of an answer
+ATTEMPTS = 3
+
+# S3 answers for 1,000 keys within a second or two, and for a slow prefix much later; giving up early costs an
+# unknown effect, waiting long costs the lease.
+DELETE_READ = 20
+DELETE_TIMEOUT = timedelta(seconds=CONNECT + DELETE_READ)
+
+# A message must be sent, or known not to be, well before the dispatch that it belongs to is due again.
+SEND_CONNECT = 2
+SEND_READ = 5
+SEND_TIMEOUT = timedelta(seconds=SEND_CONNECT + SEND_READ)
+
+
+class Clients:
+    """One set of clients, made from one session."""
+
+    def __init__(self, session: Session | None = None) -> None:
+        self._session = session or Session()
+
+    @cached_property
+    def dynamodb(self) -> DynamoDBClient:
+        """The ledger's; every write that it repeats is recognised by its id."""
+        return cast("DynamoDBClient", self._client("dynamodb", READ, attempts=ATTEMPTS))
+
+    @cached_property
+    def s3(self) -> S3Client:
+        """For reading, and for writing evidence."""
+        return cast("S3Client", self._client("s3", READ, attempts=ATTEMPTS))
+
+    @cached_property
+    def s3_deletes(self) -> S3Client:
+        """For removing: nothing is tried again, so that a lost reply is known as such."""
+        return cast("S3Client", self._client("s3", DELETE_READ, attempts=1))
+
+    @cached_property
+    def sqs(self) -> SQSClient:
+        """For the jobs queue: what was not sent is due again anyhow, so nothing is tried again here."""
+        return cast("SQSClient", self._client("sqs", SEND_READ, attempts=1, connect=SEND_CONNECT))
+
+    @cached_property
+    def functions(self) -> LambdaClient:
+        """For asking discovery to go on."""
+        return cast("LambdaClient", self._client("lambda", READ, attempts=ATTEMPTS))
+
+    @cached_property
+    def events(self) -> EventBridgeClient:
+        """For the event bus."""
+        return cast("EventBridgeClient", self._client("events", READ, attempts=ATTEMPTS))
+
+    def _client(self, service: str, read: int, *, attempts: int, connect: int = CONNECT) -> object:
+        config = Config(
+            connect_timeout=connect,
+            read_timeout=read,
+            retries={"mode": "standard", "total_max_attempts": attempts},
+            tcp_keepalive=True,
+        )
+        make: Any = self._session.client  # its stubs know each service by a literal name only
+        return make(service, config=config)

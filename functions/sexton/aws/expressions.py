@@ -1,0 +1,156 @@
+"""Conditional writes in DynamoDB's own words: expressions, placeholders and typed values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sexton.table import WRITE_ID, AnyOf, Check, Condition, Key, Row, Test, Value, Write
+
+Attribute = dict[str, Any]  # a typed value, such as {"S": "text"}
+
+_OPERATORS = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+def key_of(key: Key) -> dict[str, Attribute]:
+    """The row's primary key as DynamoDB takes it."""
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
+
+
+def to_attribute(value: Value) -> Attribute:
+    """A value with its type. Raises TypeError for what the ledger does not store (floats among them)."""
+    if isinstance(value, bool):  # before int, of which it is one
+        return {"BOOL": value}
+    if isinstance(value, str):
+        return {"S": str(value)}
+    if isinstance(value, int):
+        return {"N": str(int(value))}
+    if value is None:
+        return {"NULL": True}
+    if isinstance(value, Mapping):
+        return {"M": {name: to_attribute(each) for name, each in value.items()}}
+    if isinstance(value, (list, tuple)):
+        return {"L": [to_attribute(each) for each in value]}
+    raise TypeError(f"the ledger stores no {type(value).__name__}")
+
+
+_FROM: Mapping[str, Callable[[Any], Value]] = {
+    "S": lambda text: text,
+    "N": int,
+    "BOOL": lambda flag: flag,
+    "NULL": lambda _: None,
+    "L": lambda values: [from_attribute(each) for each in values],
+    "M": lambda values: from_item(values),
+}
+
+
+def from_attribute(attribute: Mapping[str, Any]) -> Value:
+    """The value without its type; whole numbers come back as int."""
+    ((kind, value),) = attribute.items()
+    return _FROM[kind](value)
+
+
+def from_item(item: Mapping[str, Any]) -> Row:
+    """A whole row."""
+    return {name: from_attribute(attribute) for name, attribute in item.items()}
+
+
+class _Placeholders:
+    """`#n` for names and `:v` for values: no attribute's name can meet a reserved word."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.values: dict[str, Attribute] = {}
+
+    def name(self, attribute: str) -> str:
+        return self.names.setdefault(attribute, f"#n{len(self.names)}")
+
+    def value(self, value: Value) -> str:
+        placeholder = f":v{len(self.values)}"
+        self.values[placeholder] = to_attribute(value)
+        return placeholder
+
+    def fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        if self.names:
+            fields["ExpressionAttributeNames"] = {short: name for name, short in self.names.items()}
+        if self.values:
+            fields["ExpressionAttributeValues"] = self.values
+        return fields
+
+
+def update_fields(write: Write) -> dict[str, Any]:
+    """The fields of an UpdateItem, or of an Update in a transaction, without its table."""
+    use = _Placeholders()
+    return {
+        "Key": key_of(write.key),
+        "UpdateExpression": _update(write, use),
+        "ConditionExpression": " AND ".join([_not_yet(write, use), *(_condition(each, use) for each in write.when)]),
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        **use.fields(),
+    }
+
+
+def check_fields(check: Check) -> dict[str, Any]:
+    """The fields of a ConditionCheck in a transaction, without its table."""
+    use = _Placeholders()
+    return {
+        "Key": key_of(check.key),
+        "ConditionExpression": " AND ".join(_condition(each, use) for each in check.when),
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        **use.fields(),
+    }
+
+
+def _not_yet(write: Write, use: _Placeholders) -> str:
+    """A repeat of a write that was applied already is refused, and recognised by the old row."""
+    name = use.name(WRITE_ID)
+    return f"(attribute_not_exists({name}) OR {name} <> {use.value(write.id)})"
+
+
+def _condition(condition: Condition, use: _Placeholders) -> str:
+    if isinstance(condition, AnyOf):
+        return "(" + " OR ".join(_test(test, use) for test in condition.tests) + ")"
+    return _test(condition, use)
+
+
+def _test(test: Test, use: _Placeholders) -> str:
+    name = use.name(test.attribute)
+    if test.operator == "absent":
+        return f"attribute_not_exists({name})"
+    if test.operator == "present":
+        return f"attribute_exists({name})"
+    if test.operator == "in":
+        return f"{name} IN (" + ", ".join(use.value(each) for each in test.value) + ")"
+    return f"{name} {_OPERATORS[test.operator]} {use.value(test.value)}"
+
+
+def _update(write: Write, use: _Placeholders) -> str:
+    sets = [*_replacements({**write.set, WRITE_ID: write.id}, use), *_firsts(write.set_once, use)]
+    sets += [*_sums(write.add, use), *_extensions(write.append, use)]
+    clauses = ["SET " + ", ".join(sets)]
+    if write.remove:
+        clauses.append("REMOVE " + ", ".join(use.name(attribute) for attribute in write.remove))
+    return " ".join(clauses)
+
+
+def _replacements(values: Mapping[str, Value], use: _Placeholders) -> list[str]:
+    return [f"{use.name(name)} = {use.value(value)}" for name, value in values.items()]
+
+
+def _firsts(values: Mapping[str, Value], use: _Placeholders) -> list[str]:
+    return [f"{use.name(name)} = if_not_exists({use.name(name)}, {use.value(value)})" for name, value in values.items()]
+
+
+def _sums(amounts: Mapping[str, int], use: _Placeholders) -> list[str]:
+    return [
+        f"{use.name(name)} = if_not_exists({use.name(name)}, {use.value(0)}) + {use.value(amount)}"
+        for name, amount in amounts.items()
+    ]
+
+
+def _extensions(lists: Mapping[str, Sequence[Value]], use: _Placeholders) -> list[str]:
+    return [
+        f"{use.name(name)} = list_append(if_not_exists({use.name(name)}, {use.value([])}), {use.value(list(values))})"
+        for name, values in lists.items()
+    ]

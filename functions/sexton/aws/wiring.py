@@ -1,0 +1,60 @@
+"""The real adapters over one set of clients."""
+
+from __future__ import annotations
+
+from boto3.session import Session
+
+from sexton import ports
+from sexton.aws.bucket import S3Bucket
+from sexton.aws.clients import Clients
+from sexton.aws.events import EventBridgeEvents
+from sexton.aws.evidence import S3Evidence
+from sexton.aws.functions import LambdaDiscovery
+from sexton.aws.gauges import EmfGauges
+from sexton.aws.queue import SqsDeliveries, SqsQueue
+from sexton.aws.settings import Settings
+from sexton.aws.table import DynamoTable
+
+
+class Wiring:
+    """Every port of one function.
+
+    The clients are kept, between invocations too; the adapters hold nothing of their own.
+    """
+
+    def __init__(self, settings: Settings, session: Session | None = None) -> None:
+        self._settings = settings
+        self._clients = Clients(session)
+
+    def table(self) -> ports.Table:
+        """The ledger's table."""
+        return DynamoTable(self._clients.dynamodb, self._settings.ledger_table)
+
+    def evidence(self) -> ports.Evidence:
+        """The evidence bucket."""
+        return S3Evidence(self._clients.s3, self._settings.evidence_bucket, self._settings.account)
+
+    def queue(self) -> ports.Queue:
+        """The jobs queue, to send."""
+        return SqsQueue(self._clients.sqs, self._settings.jobs_queue_url)
+
+    def deliveries(self) -> ports.Deliveries:
+        """The jobs queue, as the worker sees it."""
+        return SqsDeliveries(self._clients.sqs, self._settings.jobs_queue_url)
+
+    def discovery(self) -> ports.Discovery:
+        """The discovery function."""
+        return LambdaDiscovery(self._clients.functions, self._settings.discovery_function)
+
+    def events(self) -> ports.Events:
+        """The event bus."""
+        return EventBridgeEvents(self._clients.events, self._settings.event_bus)
+
+    def gauges(self) -> ports.Gauges:
+        """Numbers that alarms stand on."""
+        return EmfGauges()
+
+    def bucket(self, name: str) -> ports.Bucket:
+        """A bucket with items."""
+        clients, account = self._clients, self._settings.account
+        return S3Bucket(clients.s3, clients.s3_deletes, name, account)
