@@ -31,7 +31,6 @@ NOT_SELECTED = Decision("keep", "not_selected")
 UNREADABLE_DATE = Decision("keep", "unreadable_date")
 
 Judge = Callable[[Item], Decision]
-DateOf = Callable[[Item], datetime | None]
 
 
 def decide(policy: Policy, item: Item, cutoff: datetime) -> Decision:
@@ -65,19 +64,29 @@ def judge(policy: Policy, cutoff: datetime) -> Judge:
 
 
 def _age_judge(policy: Policy, cutoff: datetime) -> Judge:
-    date_of = _date_reader(policy)
+    if isinstance(policy.age_from, KeyDate):
+        return _key_date_judge(policy.age_from, cutoff)
+    return _last_modified_judge(cutoff)
 
+
+# Two judges instead of one that calls a reader: a call more is a sixth of the time that a judgement takes.
+def _last_modified_judge(cutoff: datetime) -> Judge:
     def judged(item: Item) -> Decision:
         try:
-            return EXPIRED if date_of(item) < cutoff else YOUNGER  # type: ignore[operator]
-        except TypeError:  # None, naive, or no date at all: none of them compares with an aware date
+            return EXPIRED if item.last_modified < cutoff else YOUNGER  # type: ignore[operator]
+        except TypeError:  # None, a naive time, or no time at all: none of them compares with an aware one
             return UNREADABLE_DATE
 
     return judged
 
 
-def _date_reader(policy: Policy) -> DateOf:
-    if isinstance(policy.age_from, KeyDate):
-        read = policy.age_from.reader()
-        return lambda item: read(item.key)
-    return lambda item: item.last_modified
+def _key_date_judge(age_from: KeyDate, cutoff: datetime) -> Judge:
+    read = age_from.reader()
+
+    def judged(item: Item) -> Decision:
+        date = read(item.key)
+        if date is None:
+            return UNREADABLE_DATE
+        return EXPIRED if date < cutoff else YOUNGER
+
+    return judged

@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated
 
-import isodate  # type: ignore[import-untyped]  # it ships no types
+import isodate
 from pydantic import PlainSerializer, PlainValidator
 
 from sexton.problem import refused, shown

@@ -78,8 +78,8 @@ def _letters(pattern: str) -> str:
 def check_key_date(pattern: str) -> str:
     """Give the pattern back, or raise PydanticCustomError saying what to write instead."""
     check_key_text(pattern)
-    letters = _letters(pattern)
-    unknown = [letter for letter in letters if letter not in _DIGITS]
+    tokens, letters = _tokens(_core(pattern)), _letters(pattern)
+    unknown = [letter for letter in letters if letter not in _DIGITS] or ["" for token in tokens if token == "%"]
     if unknown:
         raise refused(f"key date {pattern!r} has %{unknown[0]}, and only %Y %m %d %H %M %S are known", EXAMPLE)
     if "*" in _core(pattern):

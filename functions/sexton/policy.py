@@ -29,7 +29,7 @@ from pydantic import (
 
 from sexton.duration import FixedDuration, to_text
 from sexton.key_date import KeyDate
-from sexton.limits import Limits
+from sexton.limits import SHORTEST_MAX_AGE, Limits
 from sexton.policy_check import explain, missing
 from sexton.policy_file import PolicyFile, read_policy_file
 from sexton.problem import PolicyError, Problem, refused
@@ -43,6 +43,7 @@ __all__ = ["MAX_PARTS", "Policy", "PolicyError", "Problem", "load_policies", "re
 MAX_PARTS = 99_999  # a part's number has five digits
 REVIEW_SHARE = 0.25  # of the SLO, left for a person to look at what died
 LONGEST_SLO = timedelta(days=14)  # no message and no dead letter lives longer in SQS
+MINUTE = timedelta(minutes=1)
 NOT_IN_VERSION = frozenset({"description", "owner", "schedule", "timezone"})
 NEEDED_IN_FILE = ("description", "owner", "schedule")
 
@@ -106,17 +107,19 @@ class Policy(BaseModel):
 
     @model_validator(mode="after")
     def _retries_leave_room(self) -> Self:
-        window = self.limits.max_age + worst_wait(self.limits.max_attempts)
+        waits = worst_wait(self.limits.max_attempts)
+        window = self.limits.max_age + waits
         room = self.slo * (1 - REVIEW_SHARE)
-        if window > room:
-            longest = max(timedelta(0), room - worst_wait(self.limits.max_attempts))
-            raise refused(
-                f"a job can be retried for {to_text(window)}, which leaves less than a quarter of the slo"
-                f" of {to_text(self.slo)} for review",
-                f"a limits.max_age of {to_text(_whole_minutes(longest))} at most, or a longer slo",
-                at="limits.max_age",
-            )
-        return self
+        if window <= room:
+            return self
+        longest, shortest_slo = (room - waits) // MINUTE * MINUTE, -(-window / (1 - REVIEW_SHARE) // MINUTE) * MINUTE
+        shorter = f"limits.max_age: {to_text(longest)} at most, or " if longest >= SHORTEST_MAX_AGE else ""
+        raise refused(
+            f"a job can be retried for {to_text(window)}, which leaves less than a quarter of the slo"
+            f" of {to_text(self.slo)} for review",
+            f"{shorter}slo: {to_text(shortest_slo)} or more",
+            at="limits.max_age" if "max_age" in self.limits.model_fields_set else "slo",
+        )
 
     @model_validator(mode="after")
     def _parts_can_be_numbered(self) -> Self:
@@ -146,10 +149,6 @@ class Policy(BaseModel):
     def from_canonical(cls, text: str | bytes) -> Self:
         """The policy that `canonical` wrote. Raises pydantic.ValidationError where it is none."""
         return cls.model_validate_json(text)
-
-
-def _whole_minutes(length: timedelta) -> timedelta:
-    return length // timedelta(minutes=1) * timedelta(minutes=1)
 
 
 def load_policies(folder: Path, *, allow_empty: bool = False) -> tuple[Policy, ...]:

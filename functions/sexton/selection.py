@@ -7,7 +7,7 @@ for any number of them, `[abc]`, `[a-z]` and `[!abc]` are sets. Matching is by c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, model_validator
@@ -127,7 +127,7 @@ class Include(BaseModel):
     def test(self) -> Test | None:
         """Whether an item is included, or None where everything is."""
         tests = [*_key_tests(self.suffixes, self.globs), *self._size_tests()]
-        return (lambda item: all(test(item) for test in tests)) if tests else None
+        return _combined(tests, all)
 
     def _size_tests(self) -> list[Test]:
         low, high = self.min_size, self.max_size
@@ -153,7 +153,13 @@ class Exclude(BaseModel):
         prefixes = self.prefixes
         if prefixes:
             tests.insert(0, lambda item: item.key.startswith(prefixes))
-        return (lambda item: any(test(item) for test in tests)) if tests else None
+        return _combined(tests, any)
+
+
+def _combined(tests: list[Test], how: Callable[[Iterable[bool]], bool]) -> Test | None:
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    return lambda item: how(test(item) for test in tests)
 
 
 def _key_tests(suffixes: tuple[str, ...], globs: tuple[str, ...]) -> list[Test]:

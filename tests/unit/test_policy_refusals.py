@@ -1,0 +1,101 @@
+"""Every broken policy is refused with its file, its line, what is wrong and what to write instead.
+
+The fixtures say it themselves: `# refused: ...` on the line that must be named, with how the text begins.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from sexton.policy import PolicyError, load_policies, refuse_own
+from sexton.policy_file import read_policy_file
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "policies"
+BROKEN = sorted((FIXTURES / "broken").iterdir())
+
+
+def refusal(folder: Path) -> PolicyError:
+    with pytest.raises(PolicyError) as caught:
+        load_policies(folder)
+    return caught.value
+
+
+@pytest.mark.parametrize("fixture", BROKEN, ids=lambda path: path.stem)
+def test_broken_policy_is_refused_at_its_line(fixture: Path, tmp_path: Path) -> None:
+    copy = tmp_path / fixture.name
+    copy.write_bytes(fixture.read_bytes())
+    lines = fixture.read_text().splitlines()
+    expected = {
+        number: match[1] for number, line in enumerate(lines, 1) if (match := re.search("# refused: (.*)", line))
+    }
+    told = str(refusal(tmp_path)).splitlines()
+    assert [line.split(": ")[0] for line in told] == [f"{copy}:{number}" for number in expected]
+    for line, (number, beginning) in zip(told, expected.items(), strict=True):
+        assert line.removeprefix(f"{copy}:{number}: ").startswith(beginning)
+        assert "; write instead " in line
+
+
+def test_problems_of_all_files_are_told_together(tmp_path: Path) -> None:
+    for name in ("empty", "tab", "short-retention"):
+        (tmp_path / f"{name}.yaml").write_bytes((FIXTURES / "broken" / f"{name}.yaml").read_bytes())
+    files = [Path(problem.where.rpartition(":")[0]).stem for problem in refusal(tmp_path).problems]
+    assert files == ["empty", "short-retention", "tab"]
+
+
+def test_one_id_in_two_files_is_refused() -> None:
+    folder = FIXTURES / "same-id"
+    expected = f"{folder}/b.yaml:4: id 'twin' is already that of {folder}/a.yaml:4; write instead an id of its own"
+    assert str(refusal(folder)) == expected
+
+
+def test_a_folder_without_policies_is_refused_unless_allowed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a policy")
+    assert "no policy is in this folder; write instead at least one *.yaml file" in str(refusal(tmp_path))
+    assert load_policies(tmp_path, allow_empty=True) == ()
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert "there is no such folder" in str(refusal(tmp_path / "absent"))
+
+
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes("id: caf\xe9".encode("latin-1"))
+    assert f"{tmp_path}/latin.yaml:1: the file is not UTF-8" in str(refusal(tmp_path))
+
+
+def test_a_control_character_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bell.yaml").write_bytes(b"id: a\x07b")
+    assert f"{tmp_path}/bell.yaml:1: YAML cannot be read" in str(refusal(tmp_path))
+
+
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.yaml").write_text("[" * sys.getrecursionlimit())
+    assert "nested too deep" in str(refusal(tmp_path))
+
+
+def test_aliases_that_multiply_are_read_once(tmp_path: Path) -> None:
+    """Thirty doublings are a billion entries if each use of an anchor is followed."""
+    levels = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 30)]
+    path = tmp_path / "laughs.yaml"
+    path.write_text("\n".join([*levels, "retain: *a29"]))
+    assert read_policy_file(path).problems == []
+    assert len(str(refusal(tmp_path))) < 20_000
+
+
+def test_a_byte_order_mark_and_windows_lines_are_read(tmp_path: Path) -> None:
+    text = (FIXTURES / "good" / "anchors.yaml").read_text().replace("\n", "\r\n")
+    (tmp_path / "windows.YAML").write_bytes(text.encode("utf-8-sig"))
+    assert [policy.id for policy in load_policies(tmp_path)] == ["anchors"]
+
+
+def test_sextons_own_bucket_is_refused_as_a_source() -> None:
+    policies = load_policies(FIXTURES.parents[2] / "policies")
+    refuse_own(policies, {"sexton-evidence"})
+    with pytest.raises(PolicyError) as caught:
+        refuse_own(policies, {"sexton-evidence", "sexton-demo-logs"})
+    assert str(caught.value).startswith(
+        "policy logs-expire: source.bucket 'sexton-demo-logs' is Sexton's own evidence; write instead "
+    )
