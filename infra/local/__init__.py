@@ -1,0 +1,1 @@
+"""The stack on this machine: an emulator of AWS, the same deployment, and the demo."""

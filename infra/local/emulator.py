@@ -1,0 +1,181 @@
+"""MiniStack, an emulator of AWS, as a process of our own on a free loopback port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HOST = "127.0.0.1"  # an address and not a name, so that S3 clients put the bucket into the path
+REGION = "eu-central-1"
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+# Of the surrounding environment only this reaches an emulator or a deployment: no profile and no account of the user.
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "JSII_NODE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+
+
+class EmulatorError(Exception):
+    """The emulator did not start; the message has the end of its log."""
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """A running emulator. Its process leads a group to which the functions' processes belong."""
+
+    port: int
+    pid: int
+    account: str
+    folder: Path
+
+    @property
+    def endpoint(self) -> str:
+        """The one URL of all services."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the emulator and the functions wrote."""
+        return self.folder / "emulator.log"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What clients need. The access key is the account: the CDK remembers an account by its key."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.account,
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def running(self) -> bool:
+        """Whether the process is there and answers, and is not a later one with its id."""
+        try:
+            return os.getpgid(self.pid) == self.pid and self._answers()
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        """End the emulator and every function's process, and wait until they are gone."""
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, ending)
+            if _ended(self.pid, STOP_SECONDS):
+                return
+
+    def wait(self) -> None:
+        """Wait until it answers. Raises EmulatorError if it ends first, or does not answer in time."""
+        give_up = time.monotonic() + START_SECONDS
+        while time.monotonic() < give_up:
+            if _reaped(self.pid):
+                break
+            with contextlib.suppress(OSError):
+                if self._answers():
+                    return
+            time.sleep(0.1)
+        raise EmulatorError(f"the emulator did not start; its log ends with:\n{self.log.read_text()[-2000:]}")
+
+    def _answers(self) -> bool:
+        with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=2) as reply:
+            return bool(reply.status == 200)
+
+
+def start(folder: Path, extra: Mapping[str, str] | None = None) -> Emulator:
+    """Start an emulator that keeps its state and log in a folder, and wait until it answers."""
+    scratch = folder / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    account = "".join(random.choices("123456789", k=12))
+    log = folder / "emulator.log"
+    emulator = Emulator(port=port, pid=_spawn(port, account, folder, log, extra or {}), account=account, folder=folder)
+    try:
+        emulator.wait()
+    except BaseException:
+        emulator.stop()
+        raise
+    return emulator
+
+
+@contextlib.contextmanager
+def running(folder: Path, extra: Mapping[str, str] | None = None) -> Iterator[Emulator]:
+    """An emulator for as long as the block lasts."""
+    emulator = start(folder, extra)
+    try:
+        yield emulator
+    finally:
+        emulator.stop()
+
+
+def surroundings() -> dict[str, str]:
+    """The part of our environment that tools need."""
+    return {name: os.environ[name] for name in KEPT if name in os.environ}
+
+
+def _spawn(port: int, account: str, folder: Path, log: Path, extra: Mapping[str, str]) -> int:
+    environment = {
+        **surroundings(),
+        "BIND_HOST": HOST,
+        "GATEWAY_PORT": str(port),
+        "STATE_DIR": str(folder / "state"),
+        "S3_DATA_DIR": str(folder / "s3"),
+        "TMPDIR": str(folder / "tmp"),
+        "MINISTACK_ACCOUNT_ID": account,
+        "MINISTACK_REGION": REGION,
+        "MINISTACK_HOST": HOST,
+        "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
+        "IOT_MTLS_ENABLED": "0",  # these two would listen on ports of their own
+        "SFTP_ENABLED": "0",
+        "LOG_LEVEL": "INFO",
+        "PYTHONUNBUFFERED": "1",
+        **extra,
+    }
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ministack"],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    return process.pid
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _ended(group: int, within: float) -> bool:
+    """Whether the whole process group is gone in time."""
+    give_up = time.monotonic() + within
+    while time.monotonic() < give_up:
+        _reaped(group)
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _reaped(pid: int) -> bool:
+    """Whether our child has ended; False for a process that is not our child."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return False

@@ -1,0 +1,194 @@
+"""The stack, deployed by the real `cdk bootstrap` and `cdk deploy` to an emulator.
+
+As a program it keeps one stage for this checkout, under `.local/`:
+`python -m infra.local.stage up --policies DIR` and `python -m infra.local.stage down`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from sexton.policy import Policy, PolicyError, load_policies
+
+from infra.config import ROOT
+from infra.local import emulator as emulators
+from infra.local.emulator import Emulator, EmulatorError
+
+BIN = Path(sys.executable).parent
+CDK = ROOT / "infra" / "cdk" / "node_modules" / ".bin" / "cdk"
+APP = shlex.join([sys.executable, str(ROOT / "app.py")])
+FOLDER = ROOT / ".local"
+COMMAND_SECONDS = 300
+
+
+class StageError(Exception):
+    """A step of the deployment failed; the message has the end of what it wrote."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A deployed stack and the emulator that it lives in."""
+
+    emulator: Emulator
+    stack: str
+    outputs: Mapping[str, str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client of the stack needs, such as the `sexton` command."""
+        return {**self.emulator.environment, "SEXTON_STACK": self.stack}
+
+    def client(self, service: str, **options: Any) -> Any:
+        """A boto3 client of one service."""
+        return client(self.emulator, service, **options)
+
+
+def client(emulator: Emulator, service: str, **options: Any) -> Any:
+    """A boto3 client of one service of an emulator, whatever our own environment says."""
+    given = emulator.environment
+    make: Any = boto3.client  # its types want the service's name as a literal
+    return make(
+        service,
+        endpoint_url=emulator.endpoint,
+        region_name=given["AWS_REGION"],
+        aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
+        **options,
+    )
+
+
+@contextlib.contextmanager
+def running(folder: Path, *, policies: Path, **context: object) -> Iterator[Stage]:
+    """A stage for as long as the block lasts; `context` are more values for the CDK."""
+    with emulators.running(folder) as emulator:
+        bootstrap(emulator)
+        yield deploy(emulator, policies=policies, **context)
+
+
+def bootstrap(emulator: Emulator) -> None:
+    """Prepare the emulator's account for the CDK."""
+    _cdk(emulator, "bootstrap", f"aws://{emulator.account}/{emulators.REGION}")
+
+
+def deploy(emulator: Emulator, *, policies: Path, **context: object) -> Stage:
+    """Deploy a folder of policies, and create the buckets that they name where there are none.
+
+    Deploying again updates the stack. Raises PolicyError or StageError.
+    """
+    _make_sources(emulator, load_policies(policies))
+    written = emulator.folder / "outputs.json"
+    values = {**context, "policies": policies.resolve(), "local": "true"}
+    pairs = [part for name, value in values.items() for part in ("-c", f"{name}={value}")]
+    _cdk(emulator, "deploy", "--require-approval=never", f"--outputs-file={written}", *pairs)
+    ((stack, outputs),) = json.loads(written.read_text()).items()
+    return Stage(emulator=emulator, stack=stack, outputs=outputs)
+
+
+def _cdk(emulator: Emulator, command: str, *arguments: str) -> None:
+    environment = {
+        **emulators.surroundings(),
+        **emulator.environment,
+        "JSII_NODE": str(BIN / "node"),
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_HOME": str(emulator.folder / "cdk"),
+    }
+    environment["PATH"] = f"{BIN}:{environment.get('PATH', '')}"
+    out = f"--output={emulator.folder / 'cdk.out'}"
+    done = subprocess.run(
+        [str(CDK), command, f"--app={APP}", out, *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise StageError(f"cdk {command} failed:\n{done.stdout[-4000:]}")
+
+
+def _make_sources(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
+    s3 = client(emulator, "s3")
+    there = {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
+    for policy in policies:
+        bucket = policy.source.bucket
+        if bucket in there:
+            continue
+        there.add(bucket)
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": emulators.REGION})
+        if policy.recovery == "versioning":
+            s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+
+
+def up(policies: Path) -> Stage:
+    """Deploy to this checkout's emulator, which is started if it does not run; write `.local/env`."""
+    emulator = _found()
+    if emulator is None:
+        shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
+        emulator = emulators.start(FOLDER / "emulator")
+        _remember(emulator)
+        bootstrap(emulator)
+    stage = deploy(emulator, policies=policies)
+    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in stage.environment.items())
+    (FOLDER / "env").write_text("unset AWS_PROFILE AWS_SESSION_TOKEN\n" + "".join(exports))
+    return stage
+
+
+def down() -> bool:
+    """Stop this checkout's emulator and forget it; False if none runs."""
+    emulator = _found()
+    if emulator is not None:
+        emulator.stop()
+    for left in ("env", "emulator.json"):
+        (FOLDER / left).unlink(missing_ok=True)
+    shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
+    return emulator is not None
+
+
+def _remember(emulator: Emulator) -> None:
+    (FOLDER / "emulator.json").write_text(json.dumps({**asdict(emulator), "folder": str(emulator.folder)}))
+
+
+def _found() -> Emulator | None:
+    """The emulator that `up` started, if it still runs."""
+    noted = FOLDER / "emulator.json"
+    if not noted.exists():
+        return None
+    fields = json.loads(noted.read_text())
+    emulator = Emulator(**{**fields, "folder": Path(fields["folder"])})
+    return emulator if emulator.running() else None
+
+
+def main() -> None:
+    """`up` or `down`."""
+    parser = argparse.ArgumentParser(prog="python -m infra.local.stage", description=main.__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    up_command = commands.add_parser("up", help="deploy to an emulator that keeps running")
+    up_command.add_argument("--policies", type=Path, default=ROOT / "policies", help="the folder of policies")
+    commands.add_parser("down", help="stop it")
+    arguments = parser.parse_args()
+    if arguments.command == "down":
+        print("stopped" if down() else "nothing runs")
+        return
+    try:
+        stage = up(arguments.policies)
+    except (PolicyError, EmulatorError, StageError) as error:
+        sys.exit(f"error: {error}")
+    print(f"{stage.stack} runs at {stage.emulator.endpoint}; to use it: . .local/env")
+
+
+if __name__ == "__main__":
+    main()
