@@ -82,6 +82,8 @@ def check_key_date(pattern: str) -> str:
     unknown = [letter for letter in letters if letter not in _DIGITS] or ["" for token in tokens if token == "%"]
     if unknown:
         raise refused(f"key date {pattern!r} has %{unknown[0]}, and only %Y %m %d %H %M %S are known", EXAMPLE)
+    if pattern.startswith("/") or pattern.endswith("/"):
+        raise refused(f"key date {pattern!r} has a / at its edge, where it always stands at one", EXAMPLE)
     if "*" in _core(pattern):
         raise refused(f"key date {pattern!r} has * elsewhere than at its start and end", EXAMPLE)
     if not letters or sorted(letters) != sorted(_UNITS[: len(letters)]):

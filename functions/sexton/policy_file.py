@@ -108,7 +108,7 @@ def _syntax_problem(path: Path, text: str, error: yaml.YAMLError) -> Problem:
     reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is not well formed"
     if "\t" in line and ("\\t" in reason or line.lstrip(" ").startswith("\t")):
         return Problem(where, "the line has a tab where YAML wants spaces", "two spaces for each level")
-    if "document" in reason or "document" in (getattr(error, "context", None) or ""):
+    if "another document" in reason:
         return Problem(where, "the file holds more than one document", "one policy a file, without ---")
     return Problem(where, f"YAML cannot be read ({reason})", "text that has a special character in quotes")
 

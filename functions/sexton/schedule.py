@@ -48,7 +48,7 @@ def check_schedule(text: str) -> str:
     if text.startswith("rate("):
         _check_rate(text)
     elif text.startswith("cron(") and text.endswith(")"):
-        _check_cron(text[5:-1].split())
+        _check_cron(text[5:-1].split(" "))
     else:
         raise refused(f"schedule {text!r} is neither cron() nor rate()", CRON_EXAMPLE)
     return text

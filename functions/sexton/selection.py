@@ -17,6 +17,8 @@ from sexton.problem import refused
 
 KEY_BYTES = 1024  # S3's limit on a key, in bytes of UTF-8
 
+_SET = r"\[!?\]?[^\]/]*\]"
+
 Test = Callable[[Item], bool]
 
 
@@ -69,7 +71,7 @@ def _segment_regex(segment: str) -> str:
 
 
 def _run_regex(run: str) -> str:
-    tokens = re.findall(r"\[!?\]?[^\]]*\]|.", run, flags=re.DOTALL)
+    tokens = re.findall(f"{_SET}|.", run, flags=re.DOTALL)
     return "".join(_token_regex(token) for token in tokens)
 
 
@@ -85,9 +87,32 @@ def _token_regex(token: str) -> str:
     return f"(?!/)[{'^' if negated else ''}{escaped}]"
 
 
+def reaches(glob: str, prefix: str) -> bool:
+    """Whether the glob could match some key under the prefix, as far as the prefix's whole segments tell."""
+    whole, segments = prefix.split("/")[:-1], glob.split("/")
+    for number, part in enumerate(whole):
+        if number < len(segments) and segments[number] == "**":
+            return True
+        if number >= len(segments) or not re.fullmatch(glob_regex(segments[number]), part):
+            return False
+    return len(segments) > len(whole)
+
+
 def check_glob(glob: str) -> str:
-    """Give the glob back, or raise PydanticCustomError saying what to write instead."""
+    """Give the glob back, or raise PydanticCustomError saying what to write instead.
+
+    What other matchers read as an escape, an alternative or a negation is refused instead of taken literally: an
+    exclusion that matches nothing would spare nothing.
+    """
     check_key_text(glob)
+    outside_sets = re.sub(_SET, "", glob)
+    for mark in "\\{[":
+        if mark in outside_sets:
+            raise refused(
+                f"glob {glob!r} has {mark} outside a set", f"[{mark}] for the character, or one glob for each case"
+            )
+    if "[^" in glob:
+        raise refused(f"glob {glob!r} has [^", "[!...] for what is not in the set")
     if any("**" in segment and segment != "**" for segment in glob.split("/")):
         raise refused(f"glob {glob!r} has ** beside other text", "** as a whole segment, as in **/*.log")
     try:

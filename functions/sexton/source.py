@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, model_validator
 
 from sexton.problem import refused
-from sexton.selection import Exclude, Include, check_key_text, sorted_set
+from sexton.selection import Exclude, Include, check_key_text, reaches, sorted_set
 
 BUCKET_RULE = "a bucket name: 3 to 63 of a-z, 0-9, '.' and '-', with a letter or digit at both ends"
 # Names that S3 keeps for itself: no general purpose bucket has them.
@@ -93,4 +93,17 @@ class S3Source(BaseModel):
                     at="exclude.prefixes",
                     entry=prefix,
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _globs_reach(self) -> Self:
+        for at, globs in (("include.globs", self.include.globs), ("exclude.globs", self.exclude.globs)):
+            for glob in globs:
+                if not any(reaches(glob, prefix) for prefix in self.prefixes):
+                    raise refused(
+                        f"glob {glob!r} is matched against whole keys, and none under the prefixes can match it",
+                        f"{'**/' + glob.removeprefix('/')!r}, or one that begins as the keys do",
+                        at=at,
+                        entry=glob,
+                    )
         return self

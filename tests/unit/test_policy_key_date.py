@@ -84,7 +84,23 @@ def test_the_end_of_a_day_is_the_next_midnight(day: date, before: str, after: st
 
 @pytest.mark.parametrize(
     "pattern",
-    ["", "dt=", "%m-%d", "%Y-%d", "%Y-%m-%d-%Y", "%Y-%b", "%y%m%d", "%Y-*-%m", "%Y%", "**%Y", "%H:%M", "%s", "%%Y"],
+    [
+        "",
+        "dt=",
+        "%m-%d",
+        "%Y-%d",
+        "%Y-%m-%d-%Y",
+        "%Y-%b",
+        "%y%m%d",
+        "%Y-*-%m",
+        "%Y%",
+        "**%Y",
+        "%H:%M",
+        "%s",
+        "%%Y",
+        "/%Y",
+        "%Y/",
+    ],
 )
 def test_a_pattern_that_names_no_period_is_refused(pattern: str) -> None:
     with pytest.raises(PydanticCustomError, match="write instead"):

@@ -28,7 +28,7 @@ def test_a_schedule_is_taken(text: str) -> None:
      "cron(30 2 32 * ? *)", "cron(30 2 * 13 ? *)", "cron(30 2 * FOO ? *)", "cron(30 2 ? * 0 *)", "cron(30 2 ? * 8 *)",
      "cron(30 2 ? * 3#6 *)", "cron(30 2 ? * 3#1,6#3 *)", "cron(30 2 * * ? 1969)", "cron(30 2 * * ? 2200)",
      "cron(1-2-3 2 * * ? *)", "cron(*/0 2 * * ? *)", "cron(1/ 2 * * ? *)", "cron(1, 2 * * ? *)", "cron(? 2 * * ? *)",
-     "cron(30 2 32W * ? *)", "cron(30 2 * * ? *) ", "cron(\uff11 2 * * ? *)"],
+     "cron(30 2 32W * ? *)", "cron(30 2 * * ? *) ", "cron(30 2 * * ?\n*)", "cron(\uff11 2 * * ? *)"],
 )  # fmt: skip
 def test_what_is_no_recurring_schedule_is_refused(text: str) -> None:
     with pytest.raises(PydanticCustomError, match="write instead"):
