@@ -152,23 +152,28 @@ class Policy(BaseModel):
 
 
 def load_policies(folder: Path, *, allow_empty: bool = False) -> tuple[Policy, ...]:
-    """Read every *.yaml and *.yml of a folder, in the order of their names.
+    """Read every *.yaml and *.yml of a folder, in the order of their names; or the one file that the path names.
 
     Raises PolicyError with the problems of all files together. A folder without a policy is one, unless
     `allow_empty`.
     """
+    files = [read_policy_file(path) for path in _policy_paths(folder, allow_empty)]
+    checked = [check_policy(file) for file in files]
+    problems = [problem for _, found in checked for problem in found] + _repeated_ids(files)
+    if problems:
+        raise PolicyError(problems)
+    return tuple(policy for policy, _ in checked if policy is not None)
+
+
+def _policy_paths(folder: Path, allow_empty: bool) -> list[Path]:
+    if folder.is_file():
+        return [folder]
     if not folder.is_dir():
         raise PolicyError([Problem(str(folder), "there is no such folder", "the folder that holds the policies")])
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in {".yaml", ".yml"} and path.is_file())
     if not paths and not allow_empty:
         raise PolicyError([Problem(str(folder), "no policy is in this folder", "at least one *.yaml file in it")])
-    files = [read_policy_file(path) for path in paths]
-    checked = [(file, *check_policy(file)) for file in files]
-    problems = [problem for _, _, found in checked for problem in found]
-    problems += _repeated_ids(files)
-    if problems:
-        raise PolicyError(problems)
-    return tuple(policy for _, policy, _ in checked if policy is not None)
+    return paths
 
 
 def check_policy(file: PolicyFile) -> tuple[Policy | None, list[Problem]]:

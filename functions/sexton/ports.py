@@ -20,6 +20,12 @@ Token = Callable[[], str]  # a new unique id each time
 TimeLeft = Callable[[], timedelta]  # until the function is stopped
 
 
+class Log(Protocol):
+    """One event per transition: a fixed snake_case name and the job's or run's own fields. No port call."""
+
+    def __call__(self, event: str, **fields: object) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A page of rows; `next` continues it, None at the end. A page may be empty and still have a next."""
@@ -46,9 +52,7 @@ class Table(Protocol):
         `after` is an earlier page's `next`.
         """
 
-    def query_open(
-        self, open_pk: str, prefix: str = "", up_to: str | None = None, after: str | None = None
-    ) -> Rows:
+    def query_open(self, open_pk: str, prefix: str = "", up_to: str | None = None, after: str | None = None) -> Rows:
         """Rows of the sparse `open` index, eventually consistent, ascending by `open_sk`.
 
         `prefix`: the sort key starts with it. `up_to`: or it lies between `prefix` and this, both included.

@@ -149,9 +149,7 @@ def holds(condition: Condition, row: Row | None) -> bool:
     there = row is not None and condition.attribute in row
     if condition.operator in ("absent", "present"):
         return there == (condition.operator == "present")
-    return (
-        there and row is not None and _COMPARE[condition.operator](row[condition.attribute], condition.value)
-    )
+    return there and row is not None and _COMPARE[condition.operator](row[condition.attribute], condition.value)
 
 
 def applied(write: Write, row: Row | None) -> Row:

@@ -10,9 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from sexton.aws.clients import DELETE_TIMEOUT
 from sexton.aws.errors import calls, code_of, failure, failure_of
-from sexton.aws.keys import fits_xml
 from sexton.errors import Failure, ReasonClass
-from sexton.item import Item
+from sexton.item import Item, fits_xml
 from sexton.ports import Listing, Removed
 
 if TYPE_CHECKING:

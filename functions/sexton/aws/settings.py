@@ -10,9 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 PREFIX = "SEXTON_"
 
-LEASE_MARGIN = timedelta(
-    seconds=30
-)  # a lease outlives the worker that holds it, so that no live worker is doubled
+LEASE_MARGIN = timedelta(seconds=30)  # a lease outlives the worker that holds it, so that no live worker is doubled
 VISIBILITY_FACTOR = 6  # AWS advises six times the function timeout for an SQS source
 
 
@@ -47,6 +45,16 @@ class Settings(BaseModel):
     def visibility(self) -> timedelta:
         """How long a received message stays hidden: six times the worker's timeout."""
         return self.worker_timeout * VISIBILITY_FACTOR
+
+    @property
+    def reserve(self) -> timedelta:
+        """What a worker keeps of its time to record and settle: 10 s, less where the whole is short."""
+        return min(timedelta(seconds=10), self.worker_timeout / 5)
+
+    @property
+    def delete_timeout(self) -> timedelta:
+        """The longest that one deletion may take: 23 s, less where the worker's time is short."""
+        return min(timedelta(seconds=23), self.worker_timeout / 3)
 
     @property
     def mismatch(self) -> timedelta:

@@ -1,0 +1,37 @@
+"""The reconciler function: the minute tick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from sexton.aws.edge import clock, event_log, time_left, token, wired
+from sexton.aws.policies import deployed
+from sexton.closing import Closing
+from sexton.ledger import Ledger
+from sexton.reconcile import Reconciling
+
+logger = Logger()
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, bool]:
+    """One tick. Raises when some run could not be attended to, so that the function's error alarm tells."""
+    settings, wiring = wired()
+    ledger, evidence, log = Ledger(wiring.table()), wiring.evidence(), event_log(logger)
+    Reconciling(
+        ledger=ledger,
+        evidence=evidence,
+        bucket=wiring.bucket,
+        discovery=wiring.discovery(),
+        gauges=wiring.gauges(),
+        closing=Closing(ledger, evidence, wiring.events(), clock, token, log),
+        policies=deployed(settings),
+        clock=clock,
+        token=token,
+        time_left=time_left(context),
+        log=log,
+        mismatch=settings.mismatch,
+    ).tick()
+    return {"ticked": True}

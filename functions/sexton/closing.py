@@ -1,0 +1,134 @@
+"""Closing a run: the books are compared, the report is written, then the state changes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+
+from sexton import books, keys, run_transitions
+from sexton.books import Books
+from sexton.item import rfc3339
+from sexton.job import OPEN, Job, JobState
+from sexton.ledger import Ledger
+from sexton.planning import write_plan
+from sexton.ports import Clock, Events, Evidence, Log, Token
+from sexton.run import Run, RunState
+from sexton.table import Applied, Check, Write
+
+REPORT_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Closes runs whose work is done, invalidated ones too."""
+
+    ledger: Ledger
+    evidence: Evidence
+    events: Events
+    clock: Clock
+    token: Token
+    log: Log
+
+    def close(self, run: Run) -> bool:
+        """Close the run if no job is open. `run` was read before: its rev guards everything that follows."""
+        jobs = list(self.ledger.jobs(run.run_id))
+        if any(job.state in OPEN for job in jobs):
+            return False
+        if run.state is RunState.INVALIDATED:
+            write_plan(self.ledger, self.evidence, run)
+        compared = books.compare(self.evidence, map(books.entry, jobs))
+        if compared.planned != run.planned:
+            compared.problem(f"{run.planned} items were planned, the books have {compared.planned}")
+        revision = self._write_evidence(run, jobs, compared)
+        dead = sum(job.state is JobState.DEAD for job in jobs)
+        if not self._change_state(run, compared.balanced, dead, revision):
+            return False
+        self._tell(run, compared, revision)
+        return True
+
+    def _write_evidence(self, run: Run, jobs: list[Job], compared: Books) -> int:
+        """Books and report under a new revision: one that a crash left behind without its state change stays."""
+        revision = 1 + max((_revision(key) for key in self.evidence.list(f"runs/{run.run_id}/")), default=0)
+        lines = "".join(books.entry(job).to_line() + "\n" for job in jobs)
+        self.evidence.put_once(keys.books(run.run_id, revision), lines.encode())
+        report = json.dumps(self._report(run, jobs, compared, revision), indent=1).encode()
+        self.evidence.put_once(keys.report(run.run_id, revision), report)
+        return revision
+
+    def _report(self, run: Run, jobs: list[Job], compared: Books, revision: int) -> dict[str, object]:
+        state = RunState.INVALIDATED if run.state is RunState.INVALIDATED else RunState.COMPLETED
+        return {
+            "schema": REPORT_SCHEMA,
+            "revision": revision,
+            "run_id": run.run_id,
+            "policy": run.policy,
+            "policy_version": run.policy_version,
+            "scheduled_time": rfc3339(run.scheduled_time),
+            "cutoff": rfc3339(run.cutoff),
+            "mode": run.mode,
+            "started_by": run.started_by,
+            "state": state.value,
+            "reason": run.reason,
+            "message": run.message,
+            "digest": run.digest,
+            "closed_at": rfc3339(self.clock()),
+            "scanned": run.scanned,
+            "planned": run.planned,
+            "planned_bytes": run.planned_bytes,
+            "jobs": len(jobs),
+            **by_ending(compared.counts),
+            "balanced": compared.balanced,
+            "problem_count": compared.problem_count,
+            "problems": compared.problems,
+        }
+
+    def _change_state(self, run: Run, balanced: bool, dead: int, revision: int) -> bool:
+        token, now = self.token(), self.clock()
+        writes: list[Write | Check] = [run_transitions.close(run, balanced, dead, revision, now, token)]
+        if self.ledger.policy(run.policy).get("open_run") == run.run_id:
+            writes.append(run_transitions.free_slot(run, token))
+        return isinstance(self.ledger.table.transact(writes), Applied)
+
+    def _tell(self, run: Run, compared: Books, revision: int) -> None:
+        """At least once: a crash between the state change and here loses the event, the ledger keeps the fact."""
+        detail: dict[str, object] = {
+            "schema": 1,
+            "run_id": run.run_id,
+            "policy": run.policy,
+            "state": "invalidated" if run.state is RunState.INVALIDATED else "completed",
+            "balanced": compared.balanced,
+            "report": keys.report(run.run_id, revision),
+            **by_ending(compared.counts),
+        }
+        self.events.put("Run Closed", detail)
+        self.log("run_closed", **detail)
+
+
+def by_ending(counts: Counter[str] | dict[str, int]) -> dict[str, object]:
+    """Counts by outcome name, in the report's shape.
+
+    `deleted` and `cancelled` are numbers, `skipped` and `dead` objects by reason; deletions that are no proof
+    (`absent_after_attempt`) count as deleted and are shown apart too.
+    """
+    sums: Counter[str] = Counter()
+    reasons: dict[str, dict[str, int]] = {"skipped": {}, "dead": {}}
+    for name, number in sorted(counts.items()):
+        ending, _, reason = name.partition(":")
+        sums[ending] += number
+        if ending in reasons:
+            reasons[ending][reason or "unknown"] = number
+    return {
+        "deleted": sums["deleted"],
+        "deleted_unproven": counts.get("deleted:absent_after_attempt", 0),
+        "skipped": reasons["skipped"],
+        "dead": reasons["dead"],
+        "cancelled": sums["cancelled"],
+    }
+
+
+def _revision(key: str) -> int:
+    """The revision in a key of books or report, 0 in any other."""
+    name = key.rsplit("/", 1)[-1].split(".")[0]
+    kind, _, number = name.partition("-")
+    return int(number) if kind in ("books", "report") and number.isdigit() else 0

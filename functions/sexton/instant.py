@@ -1,0 +1,39 @@
+"""Instants: aware datetimes inside, epoch milliseconds in the ledger, compact stamps in ids."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+STAMP = "%Y%m%dT%H%M%SZ"
+
+
+def ms(at: datetime) -> int:
+    """Epoch milliseconds, cut (not rounded)."""
+    return (at - EPOCH) // timedelta(milliseconds=1)
+
+
+def from_ms(value: int) -> datetime:
+    """The instant of epoch milliseconds."""
+    return EPOCH + timedelta(milliseconds=value)
+
+
+def stamp(at: datetime) -> str:
+    """`20261130T020000Z`: how a scheduled time stands in ids."""
+    return at.astimezone(UTC).strftime(STAMP)
+
+
+def from_stamp(text: str) -> datetime:
+    """The instant of a stamp. Raises ValueError."""
+    return datetime.strptime(text, STAMP).replace(tzinfo=UTC)
+
+
+def _read(value: object) -> object:
+    return from_ms(value) if isinstance(value, int) else value
+
+
+Instant = Annotated[datetime, BeforeValidator(_read)]
+"""A datetime that a row holds as epoch milliseconds."""

@@ -1,0 +1,80 @@
+"""The ledger: runs, jobs and policies as rows, read whole and typed, changed by transitions only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from sexton.job import Job, JobState, open_sk
+from sexton.job_transitions import run_partition
+from sexton.ports import Rows, Table
+from sexton.run import ATTENTION, RUNS, Run, RunId, issues_prefix
+from sexton.run_transitions import policy_key
+from sexton.table import Key, Row
+
+
+class Ledger:
+    """Typed reads over the table. Consistent unless a method says otherwise."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def run(self, run_id: RunId) -> Run | None:
+        """The run as of now."""
+        row = self.table.get(run_id.key)
+        return Run.from_row(row) if row else None
+
+    def job(self, key: Key) -> Job | None:
+        """The job as of now."""
+        row = self.table.get(key)
+        return Job.from_row(row) if row else None
+
+    def policy(self, policy: str) -> Row:
+        """The policy row, empty where there is none yet."""
+        return self.table.get(policy_key(policy)) or {}
+
+    def issues(self, policy: str, scheduled_time: datetime) -> list[Run]:
+        """Every run of one scheduled time, in order of n."""
+        pk = policy_key(policy).pk
+        return [Run.from_row(row) for row in self._all(pk, issues_prefix(scheduled_time))]
+
+    def runs(self, policy: str) -> Iterator[Run]:
+        """Every run of a policy, the latest scheduled time first."""
+        return (Run.from_row(row) for row in self._all(policy_key(policy).pk, "RUN#", descending=True))
+
+    def jobs(self, run_id: str) -> Iterator[Job]:
+        """Every job of a run in order; a child comes after its parent, so that the walk cannot miss it."""
+        pk, prefix = run_partition(run_id)
+        return (Job.from_row(row) for row in self._all(pk, prefix))
+
+    def open_jobs(self, run_id: str, state: JobState, up_to: datetime | None = None) -> Iterator[Job]:
+        """Jobs in a state by the time that matters in it, eventually consistent: a hint, never a proof.
+
+        `up_to`: ready jobs due, leased jobs expired, dead jobs dead by then.
+        """
+        last = open_sk(state, up_to) if up_to else None
+        return (Job.from_row(row) for row in self._all_open(f"RUN#{run_id}", f"{state}#", last))
+
+    def open_runs(self) -> Iterator[Run]:
+        """Runs that are not closed, eventually consistent."""
+        return (Run.from_row(row) for row in self._all_open(RUNS))
+
+    def runs_for_a_person(self) -> Iterator[Run]:
+        """Closed runs with dead jobs or books that do not balance, eventually consistent."""
+        return (Run.from_row(row) for row in self._all_open(ATTENTION))
+
+    def policies(self) -> list[Row]:
+        """The policy rows of what is or was deployed, eventually consistent."""
+        return list(self._all_open("POLICIES"))
+
+    def _all(self, pk: str, prefix: str, descending: bool = False) -> Iterator[Row]:
+        page: Rows | None = None
+        while page is None or page.next is not None:
+            page = self.table.query(pk, prefix, page.next if page else None, descending)
+            yield from page.rows
+
+    def _all_open(self, open_pk: str, prefix: str = "", up_to: str | None = None) -> Iterator[Row]:
+        page: Rows | None = None
+        while page is None or page.next is not None:
+            page = self.table.query_open(open_pk, prefix, up_to, page.next if page else None)
+            yield from page.rows

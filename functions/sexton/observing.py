@@ -1,0 +1,62 @@
+"""A fresh look at a job's items: by listing their key range, or one by one, whichever needs fewer calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+from sexton.item import Item
+from sexton.ports import Bucket
+
+PAGE = 1000  # keys in one LIST call
+MAX_KEY_BYTES = 1024
+LAST_CHARACTER = "\U0010ffff"
+
+
+def observe(bucket: Bucket, items: Sequence[Item], span: int) -> Mapping[str, Item | None]:
+    """What is there now under each item's key; None where nothing is.
+
+    `items` are in key order and at least one; `span` is how many objects were listed from the first to the last.
+    """
+    pages = -(-span // PAGE)
+    return _by_listing(bucket, items, pages) if pages <= len(items) else _one_by_one(bucket, items)
+
+
+def _one_by_one(bucket: Bucket, items: Sequence[Item]) -> dict[str, Item | None]:
+    return {item.key: bucket.head(item.key) for item in items}
+
+
+def _by_listing(bucket: Bucket, items: Sequence[Item], pages: int) -> dict[str, Item | None]:
+    """List from just before the first key; where the range has grown denser than it was, ask for the rest singly."""
+    seen: dict[str, Item | None] = dict.fromkeys(item.key for item in items)
+    first, last = items[0].key, items[-1].key
+    prefix, after = _shared_start(first, last), just_before(first)
+    listed = 0
+    while True:
+        page = bucket.list(prefix, after)
+        listed += 1
+        seen.update((found.key, found) for found in page.items if found.key in seen)
+        after = page.items[-1].key if page.items else last
+        if not page.truncated or after >= last:
+            return seen
+        rest = [item for item in items if item.key > after]
+        if listed > pages and len(rest) <= listed:
+            return seen | _one_by_one(bucket, rest)
+
+
+def _shared_start(first: str, last: str) -> str:
+    return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+
+
+def just_before(key: str) -> str:
+    """A string that sorts before the key with next to nothing between them, within S3's 1,024 bytes.
+
+    S3 lists what sorts *after* a given string, in the order of UTF-8 bytes, which is that of code points.
+    """
+    head, last = key[:-1], ord(key[-1])
+    if last == 0:
+        return head
+    before = last - 1 if not 0xD800 <= last - 1 <= 0xDFFF else 0xD7FF  # surrogates are no characters
+    start = head + chr(before)
+    room = (MAX_KEY_BYTES - len(start.encode())) // len(LAST_CHARACTER.encode())
+    return start + LAST_CHARACTER * min(1, max(0, room))

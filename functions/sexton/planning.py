@@ -1,0 +1,283 @@
+"""Planning: list, decide, write a part, then its job row and the cursor in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from sexton import job_transitions, keys, part, run_transitions
+from sexton.approval import reasons_to_wait
+from sexton.decision import Judge, judge
+from sexton.errors import CallFailed, LeaseLost, ReasonClass, SourceRefused
+from sexton.item import Item, rfc3339
+from sexton.ledger import Ledger
+from sexton.policy import MAX_PARTS, Policy
+from sexton.ports import Bucket, Clock, Evidence, Listing, TimeLeft, Token
+from sexton.run import Cursor, Run, RunState
+from sexton.run_transitions import PLANNER_LEASE
+from sexton.table import Applied, Check, Refused, Write
+
+T = TypeVar("T")
+
+RESERVE = timedelta(seconds=30)  # of the function's time, to write the last part and put the lease down
+
+
+class OutOfTime(Exception):
+    """The function's time is nearly over: the cursor stands, the next invocation goes on."""
+
+
+@dataclass
+class Scan:
+    """What one planner has in hand: the durable cursor and counts, and what it has seen since."""
+
+    cursor: Cursor
+    scanned: Counter[str]
+    planned: int
+    size: int
+    written_at: datetime
+    seen: Counter[str] = field(default_factory=Counter)
+    pending: list[Item] = field(default_factory=list)
+    span: int = 0  # objects listed since the first pending item, it included
+    span_to_last: int = 0  # the same, up to the last pending item
+
+
+@dataclass(frozen=True)
+class Planning:
+    """Plans runs, from `planning` to `reported`, `awaiting_approval` or `dispatching`."""
+
+    ledger: Ledger
+    evidence: Evidence
+    bucket: Callable[[str], Bucket]
+    clock: Clock
+    token: Token
+    time_left: TimeLeft
+
+    def plan(self, run: Run, policy: Policy) -> Run:
+        """Take the planner's lease and plan until the plan is complete or the time is over.
+
+        Returns the run as it then stands. A run that somebody else is planning, or that is past planning, is
+        returned as it is. Raises CallFailed when a call failed that may go through later.
+        """
+        if run.state is RunState.PLANNING:
+            token = self.token()
+            leased = self.ledger.table.write(run_transitions.lease_planner(run, token, self.clock()))
+            if isinstance(leased, Refused):
+                return self._again(run)
+            run = self._plan_leased(self._again(run), policy, token)
+        if run.state is RunState.PLANNED:
+            run = self._review(run, policy)
+        return run
+
+    def _again(self, run: Run) -> Run:
+        found = self.ledger.run(run.id)
+        if found is None:
+            raise LeaseLost(f"the row of {run.run_id} is gone")
+        return found
+
+    def _plan_leased(self, run: Run, policy: Policy, token: str) -> Run:
+        try:
+            run = self._check_source(run, policy, token)
+            self._scan(run, policy, token)
+            return self._complete(run, token)
+        except OutOfTime:
+            self._write(run_transitions.put_down(run, token, self.token()))
+        except SourceRefused as refused:
+            self._write(run_transitions.invalidate(run, refused.reason, str(refused), self.clock(), self.token()))
+        except LeaseLost:
+            pass  # another planner has it, or the run was invalidated: what is durable stands, the rest is theirs
+        return self._again(run)
+
+    def _check_source(self, run: Run, policy: Policy, token: str) -> Run:
+        """Refuse a source on which the policy would do other than it says."""
+        versioning = _refusing(self.bucket(policy.source.bucket).versioning)
+        name = policy.source.bucket
+        if versioning == "Suspended":
+            raise SourceRefused(
+                "versioning_suspended",
+                f"bucket {name} has suspended versioning, where a plain delete destroys the null version; "
+                "enable versioning on it, then start a new run",
+            )
+        if policy.recovery == "versioning" and versioning != "Enabled":
+            raise SourceRefused(
+                "recovery_unavailable",
+                f"the policy counts on versioning to take a deletion back, but bucket {name} has none; "
+                "enable versioning on it, or write recovery: backup or none",
+            )
+        versioned = versioning == "Enabled"
+        self._held(self.ledger.table.write(run_transitions.note_versioning(run, token, versioned, self.token())))
+        return run.model_copy(update={"versioned": versioned})
+
+    def _scan(self, run: Run, policy: Policy, token: str) -> None:
+        judged = judge(policy, run.cutoff)
+        bucket = self.bucket(policy.source.bucket)
+        scan = Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, self.clock())
+        for place in range(run.cursor.prefix, len(policy.source.prefixes)):
+            after = run.cursor.start_after if place == run.cursor.prefix else ""
+            truncated = True
+            while truncated:
+                page = _listed(bucket, policy.source.prefixes[place], after)
+                self._take(run, policy, token, scan, page, judged, place)
+                after = page.items[-1].key if page.items else after
+                truncated = page.truncated
+                self._pause_point(
+                    run, policy, token, scan, Cursor(prefix=place, start_after=after, part=scan.cursor.part)
+                )
+            # A job's keys are neighbours: no part reaches from one prefix into the next.
+            self._flush(run, token, scan, Cursor(prefix=place + 1))
+
+    def _take(self, run: Run, policy: Policy, token: str, scan: Scan, page: Listing, judged: Judge, place: int) -> None:
+        """Judge a page; every full part becomes durable before the next item is looked at."""
+        for item in page.items:
+            decision = judged(item)
+            scan.seen[decision.reason] += 1
+            scan.span += 1
+            if decision.action != "remove":
+                continue
+            if not scan.pending:
+                scan.span = 1
+            scan.pending.append(item)
+            scan.span_to_last = scan.span
+            if len(scan.pending) == policy.job_size:
+                self._flush(run, token, scan, Cursor(prefix=place, start_after=item.key))
+
+    def _pause_point(self, run: Run, policy: Policy, token: str, scan: Scan, here: Cursor) -> None:
+        """Between pages: stop in time, keep the lease, and do not plan for ever."""
+        now = self.clock()
+        if now - run.created_at > policy.limits.max_planning:
+            raise SourceRefused(
+                "planning_exceeded",
+                f"planning took longer than the policy's max_planning after {sum(scan.scanned.values())} objects; "
+                "narrow its prefixes or raise limits.max_planning",
+            )
+        if self.time_left() < RESERVE:
+            self._flush(run, token, scan, here)
+            raise OutOfTime
+        if not scan.pending and now - scan.written_at > PLANNER_LEASE / 3:
+            self._flush(run, token, scan, here)
+        elif now - scan.written_at > PLANNER_LEASE / 2:
+            self._renew(run, token, scan)
+
+    def _flush(self, run: Run, token: str, scan: Scan, to: Cursor) -> None:
+        """Make what was seen up to `to` durable: the part first, then its job row and the cursor in one step."""
+        writes: list[Write | Check] = []
+        if scan.pending:
+            writes.append(self._write_part(run, scan))
+        scanned, planned = scan.scanned + scan.seen, scan.planned + len(scan.pending)
+        size = scan.size + sum(item.size for item in scan.pending)
+        to = to.model_copy(update={"part": scan.cursor.part + len(writes)})
+        now = self.clock()
+        writes.append(run_transitions.advance(run, token, to, dict(scanned), planned, size, now, self.token()))
+        self._held(self.ledger.table.transact(writes) if len(writes) > 1 else self._write_one(writes[0]))
+        scan.cursor, scan.scanned, scan.planned, scan.size, scan.written_at = to, scanned, planned, size, now
+        scan.seen, scan.pending = Counter(), []
+
+    def _write_one(self, write: Write | Check) -> Applied | Refused:
+        assert isinstance(write, Write)
+        return self.ledger.table.write(write)
+
+    def _write_part(self, run: Run, scan: Scan) -> Write:
+        if scan.cursor.part > MAX_PARTS:
+            raise SourceRefused(
+                "planning_exceeded", f"the plan has more than {MAX_PARTS} parts; raise job_size or narrow the prefixes"
+            )
+        made = part.build(f"000{scan.cursor.part:05d}", scan.pending, scan.span_to_last)
+        part_key = keys.part(run.run_id, made.seq, made.sha256)
+        # Taken already means that a planner died between part and row: the key holds the hash, so it is the same.
+        self.evidence.put_once(part_key, made.lines)
+        return job_transitions.plan(run, made, part_key, self.clock(), self.token())
+
+    def _renew(self, run: Run, token: str, scan: Scan) -> None:
+        now = self.clock()
+        self._held(
+            self.ledger.table.write(
+                run_transitions.advance(
+                    run, token, scan.cursor, dict(scan.scanned), scan.planned, scan.size, now, self.token()
+                )
+            )
+        )
+        scan.written_at = now
+
+    def _complete(self, run: Run, token: str) -> Run:
+        hashes = [job.part_sha256 for job in self.ledger.jobs(run.run_id)]
+        digest = part.digest(run.policy_version, run.cutoff, hashes)
+        self._held(self.ledger.table.write(run_transitions.planned(run, token, digest, self.clock(), self.token())))
+        return self._again(run)
+
+    def _review(self, run: Run, policy: Policy) -> Run:
+        """planned: the list of parts goes to evidence, then the limits and the approval are judged."""
+        because = reasons_to_wait(policy, run, self.ledger.policy(run.policy).get("approved_versions", []))
+        write_plan(self.ledger, self.evidence, run)
+        if run.mode == "report":
+            self._free(run, RunState.REPORTED, because)
+        elif because:
+            self._free(run, RunState.AWAITING_APPROVAL, because)
+        else:
+            self._write(run_transitions.move(run, RunState.DISPATCHING, self.token()))
+        return self._again(run)
+
+    def _free(self, run: Run, state: RunState, because: tuple[str, ...]) -> None:
+        """The run waits for a person: it frees the policy's slot in the same transaction."""
+        token = self.token()
+        self.ledger.table.transact(
+            [run_transitions.wait(run, state, because, token), run_transitions.free_slot(run, token)]
+        )
+
+    def _write(self, write: Write) -> None:
+        """A transition that another may have made before us: then the run is read again and speaks for itself."""
+        self.ledger.table.write(write)
+
+    @staticmethod
+    def _held(written: Applied | Refused) -> None:
+        if isinstance(written, Refused):
+            raise LeaseLost("the planner's lease is not ours any more, or the run is no longer planning")
+
+
+def _listed(bucket: Bucket, prefix: str, after: str) -> Listing:
+    return _refusing(lambda: bucket.list(prefix, after))
+
+
+def _refusing(call: Callable[[], T]) -> T:
+    """A source that says no for good is refused; everything else may go through later."""
+    try:
+        return call()
+    except CallFailed as failed:
+        if failed.failure.reason_class in (ReasonClass.PERMANENT, ReasonClass.GONE):
+            raise SourceRefused(
+                "source_refused", f"the bucket cannot be listed: {failed}; {failed.failure.next_action}"
+            ) from failed
+        raise
+
+
+def write_plan(ledger: Ledger, evidence: Evidence, run: Run) -> None:
+    """Write `plan.json` from the ledger: the same each time, so that a repeat after a crash finds it written."""
+    jobs = [job for job in ledger.jobs(run.run_id) if "." not in job.seq]
+    plan = {
+        "schema": 1,
+        "run_id": run.run_id,
+        "policy": run.policy,
+        "policy_version": run.policy_version,
+        "scheduled_time": rfc3339(run.scheduled_time),
+        "cutoff": rfc3339(run.cutoff),
+        "mode": run.mode,
+        "digest": run.digest,
+        "scanned": run.scanned,
+        "planned": run.planned,
+        "planned_bytes": run.planned_bytes,
+        "parts": [
+            {
+                "seq": job.seq,
+                "key": job.part_key,
+                "sha256": job.part_sha256,
+                "count": job.end,
+                "bytes": job.bytes,
+                "first_key": job.first_key,
+                "last_key": job.last_key,
+            }
+            for job in jobs
+        ],
+    }
+    evidence.put_once(keys.plan(run.run_id), json.dumps(plan, indent=1).encode())

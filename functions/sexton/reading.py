@@ -1,0 +1,46 @@
+"""Reading a job's evidence, and recording what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sexton import keys, outcome, part
+from sexton.errors import EvidenceAltered
+from sexton.item import Item
+from sexton.job import Job
+from sexton.ports import Evidence, Token
+
+
+def read_part(evidence: Evidence, job: Job) -> bytes:
+    """The lines of the job's part. Raises EvidenceAltered when there is none."""
+    lines = evidence.get(job.part_key)
+    if lines is None:
+        raise EvidenceAltered(f"the part {job.part_key} is gone")
+    return lines
+
+
+def open_items(evidence: Evidence, job: Job) -> list[tuple[int, Item]]:
+    """The job's items that have neither an outcome nor a row of their own, in order, with their indexes.
+
+    Raises EvidenceAltered when part or outcome files are not what the ledger says.
+    """
+    items = part.read(read_part(evidence, job), job.part_sha256)
+    ended = {each.index for file in job.files for each in read_outcomes(evidence, file)}
+    return [(index, items[index]) for index in job.indexes() if index not in ended]
+
+
+def read_outcomes(evidence: Evidence, file: str) -> list[outcome.Recorded]:
+    """An outcome file that the ledger names. Raises EvidenceAltered when there is none."""
+    lines = evidence.get(file)
+    if lines is None:
+        raise EvidenceAltered(f"the outcome file {file} is gone")
+    return outcome.read_lines(lines)
+
+
+def record(evidence: Evidence, job: Job, outcomes: Sequence[outcome.Outcome], token: Token) -> str | None:
+    """Write an outcome file before the settlement that names it; None when there is nothing to record."""
+    if not outcomes:
+        return None
+    file = keys.outcomes(job.run_id, job.job_id, token())
+    evidence.put_once(file, outcome.to_lines(sorted(outcomes, key=lambda each: each.index)))
+    return file

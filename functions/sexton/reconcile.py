@@ -1,0 +1,262 @@
+"""The reconciler: the minute tick that makes the promises true after crashes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from sexton import job_transitions, keys, run_transitions
+from sexton.closing import Closing
+from sexton.decision import judge
+from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, SextonError
+from sexton.job import OPEN, Job, JobState, Limits
+from sexton.job_transitions import NOTHING, Gained, last_failure
+from sexton.judging import before_removal
+from sexton.ledger import Ledger
+from sexton.observing import observe
+from sexton.outcome import Outcome, count
+from sexton.policy import Policy
+from sexton.ports import Bucket, Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
+from sexton.reading import open_items, record
+from sexton.run import AT_WORK, WAITING, Run, RunState
+from sexton.settling import EFFECT_UNKNOWN
+from sexton.starting import Policies
+from sexton.table import Applied, Write
+
+PLAN_TTL = timedelta(days=7)
+RESERVE = timedelta(seconds=20)  # of the function's time; what is left waits for the next tick
+
+
+class TickFailed(SextonError):
+    """Some runs could not be attended to; the others were. The text names each with its trouble."""
+
+
+@dataclass(frozen=True)
+class Reconciling:
+    """Attends to every run that is not closed. It observes with read-only rights and removes nothing."""
+
+    ledger: Ledger
+    evidence: Evidence
+    bucket: Callable[[str], Bucket]
+    discovery: Discovery
+    gauges: Gauges
+    closing: Closing
+    policies: Policies
+    clock: Clock
+    token: Token
+    time_left: TimeLeft
+    log: Log
+    mismatch: timedelta
+
+    def tick(self) -> None:
+        """One tick. Raises TickFailed at its end when some run could not be attended to."""
+        self._register()
+        runs = list(self.ledger.open_runs())
+        troubles = [trouble for run in runs if (trouble := self._attend_safely(run))]
+        self._publish(runs)
+        if troubles:
+            raise TickFailed("; ".join(troubles))
+
+    def _attend_safely(self, listed: Run) -> str | None:
+        """One run's trouble must not keep the others waiting: it is told at the end of the tick."""
+        if self.time_left() < RESERVE:
+            return None
+        try:
+            run = self.ledger.run(listed.id)
+            if run is not None and not run.closed:
+                self.attend(run)
+        except SextonError as error:
+            self.log("run_not_attended", run_id=listed.run_id, error=str(error))
+            return f"{listed.run_id}: {error}"
+        return None
+
+    def attend(self, run: Run) -> None:
+        """Move one run on as far as it goes now."""
+        now = self.clock()
+        policy = self.policies.get(run.policy)
+        run = self._note_mismatch(run, policy, now)
+        reason = self._reason_to_invalidate(run, policy, now)
+        if reason:
+            self._invalidate(run, *reason)
+        elif run.state in (RunState.PLANNING, RunState.PLANNED):
+            self._resume_planning(run, now)
+        elif run.state in AT_WORK:
+            self._keep_working(run, policy, now)
+        elif run.state is RunState.INVALIDATED:
+            self._cancel_all(run, policy)
+
+    # the policy's version, and what ends a run by itself
+
+    def _note_mismatch(self, run: Run, policy: Policy | None, now: datetime) -> Run:
+        """Remember since when the deployed version differs; a half-done deploy differs for a while."""
+        if run.state is RunState.INVALIDATED:
+            return run
+        differs = policy is None or policy.version != run.policy_version
+        if differs == (run.mismatch_since is not None):
+            return run
+        written = self.ledger.table.write(run_transitions.note_mismatch(run, now if differs else None, self.token()))
+        return Run.from_row(written.row) if isinstance(written, Applied) and written.row else run
+
+    def _reason_to_invalidate(self, run: Run, policy: Policy | None, now: datetime) -> tuple[str, str] | None:
+        if run.state is RunState.INVALIDATED:
+            return None
+        if run.mismatch_since is not None and now - run.mismatch_since >= self.mismatch:
+            deployed = f"version {policy.version[:12]}" if policy else "no such policy"
+            return "policy_changed", f"it was planned under version {run.policy_version[:12]}, deployed is {deployed}"
+        if run.state is RunState.PLANNING and policy and now - run.created_at > policy.limits.max_planning:
+            return "planning_exceeded", "planning took longer than the policy's max_planning"
+        if run.state in WAITING and run.planned_at is not None and now - run.planned_at >= PLAN_TTL:
+            return "plan_expired", f"its plan is older than {PLAN_TTL.days} days"
+        return None
+
+    def _invalidate(self, run: Run, reason: str, message: str) -> None:
+        written = self.ledger.table.write(run_transitions.invalidate(run, reason, message, self.clock(), self.token()))
+        if isinstance(written, Applied) and written.row:
+            self.log("run_invalidated", run_id=run.run_id, reason=reason)
+            self._cancel_all(Run.from_row(written.row), self.policies.get(run.policy))
+
+    def _resume_planning(self, run: Run, now: datetime) -> None:
+        leased = run.planner_until is not None and run.planner_until >= now
+        if run.state is RunState.PLANNED or not leased:
+            self.discovery.resume(run.run_id)
+
+    # a run at work
+
+    def _keep_working(self, run: Run, policy: Policy | None, now: datetime) -> None:
+        if run.mismatch_since is not None or policy is None:
+            return  # nothing more goes under the old rule; a deploy that is only half done ends by itself
+        for job in self.ledger.open_jobs(run.run_id, JobState.LEASED, up_to=now):
+            self._expire(job, now)
+        limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
+        due = run.state is RunState.DISPATCHING
+        nothing_open = True
+        for job in self.ledger.open_jobs(run.run_id, JobState.READY):
+            nothing_open = False
+            if job.used_up(limits, now, run.resumed_at) and not job.to_split():
+                self._give_up(job, run, policy)
+            elif job.dispatch_due is not None and job.dispatch_due <= now:
+                due = True
+        if due:
+            self.discovery.resume(run.run_id)
+        elif nothing_open and run.state is RunState.DRAINING:
+            self.closing.close(run)
+
+    def _expire(self, job: Job, now: datetime) -> None:
+        written = self.ledger.table.write(job_transitions.expire(job, now, self.token()))
+        if isinstance(written, Applied):
+            self.log("lease_expired", job_id=job.job_id, run_id=job.run_id, policy=job.policy, attempt=job.attempt)
+
+    def _give_up(self, listed: Job, run: Run, policy: Policy) -> None:
+        """ready -> dead or succeeded: attempts or age are used up; observed first if an effect is unknown."""
+        job = self.ledger.job(listed.key)
+        if job is None or job.state is not JobState.READY or job.rev != listed.rev:
+            return
+        failure = last_failure(job)
+        try:
+            gained = self._observed(job, run, policy)
+        except CallFailed as failed:
+            if failed.failure.reason_class is not ReasonClass.PERMANENT:
+                raise
+            gained, failure = NOTHING, _cannot_tell(failed.failure)
+        except EvidenceAltered as altered:
+            gained, failure = NOTHING, Failure(ReasonClass.PERMANENT, "evidence_altered", str(altered))
+        now, token = self.clock(), self.token()
+        if gained.items == job.open_items:
+            self._settle(job, job_transitions.succeed(job, gained, now, token))
+        else:
+            self._settle(job, job_transitions.die(job, gained, failure, failure.code, now, token))
+
+    def _observed(self, job: Job, run: Run, policy: Policy) -> Gained:
+        """What a read-only look makes certain: absent was done, changed is to be left alone. The rest stays open."""
+        if not job.maybe_done:
+            return NOTHING
+        opened = open_items(self.evidence, job)
+        seen = observe(self.bucket(policy.source.bucket), [item for _, item in opened], job.span)
+        judged, at = judge(policy, run.cutoff), self.clock()
+        ended: list[Outcome] = []
+        for index, planned in opened:
+            outcome = before_removal(index, planned, seen[planned.key], judged, True, at)
+            if outcome is not None:
+                ended.append(outcome)
+        return Gained(record(self.evidence, job, ended, self.token), count(ended))
+
+    def _settle(self, job: Job, write: Write) -> None:
+        if isinstance(self.ledger.table.write(write), Applied):
+            state = write.set["state"]
+            self.log(f"job_{state}", job_id=job.job_id, run_id=job.run_id, policy=job.policy, attempt=job.attempt)
+
+    # an invalidated run
+
+    def _cancel_all(self, run: Run, policy: Policy | None) -> None:
+        """Every open job ends cancelled; a live lease is waited for; then the run closes, with books too."""
+        policy = self._policy_of(run, policy)
+        for job in self.ledger.jobs(run.run_id):
+            if self.time_left() < RESERVE:
+                return
+            if job.state in OPEN and not self._cancel(job, run, policy):
+                return
+        self.closing.close(run)
+
+    def _cancel(self, job: Job, run: Run, policy: Policy) -> bool:
+        """Cancel one open job; False while a live lease keeps it."""
+        now = self.clock()
+        if job.state is JobState.LEASED:
+            if job.lease_expires_at is not None and job.lease_expires_at >= now:
+                return False
+            written = self.ledger.table.write(job_transitions.expire(job, now, self.token()))
+            if not isinstance(written, Applied) or written.row is None:
+                return False
+            job = Job.from_row(written.row)
+        gained = self._observed(job, run, policy)
+        end = job_transitions.succeed if gained.items == job.open_items else job_transitions.cancel
+        self._settle(job, end(job, gained, self.clock(), self.token()))
+        return True
+
+    def _policy_of(self, run: Run, deployed: Policy | None) -> Policy:
+        """The policy that the run was planned under: the deployed one, or its canonical copy in evidence."""
+        if deployed is not None and deployed.version == run.policy_version:
+            return deployed
+        text = self.evidence.get(keys.policy(run.policy, run.policy_version))
+        if text is None:
+            raise EvidenceAltered(f"the canonical copy of policy version {run.policy_version} is gone")
+        return Policy.from_canonical(text)
+
+    # what is deployed, and the gauges
+
+    def _register(self) -> None:
+        """Policy rows say what is deployed, for the commands that explain it."""
+        known = {row["policy"]: row for row in self.ledger.policies()}
+        for policy in self.policies.values():
+            fields = {"schedule": policy.schedule, "timezone": policy.timezone, "owner": policy.owner}
+            row = known.get(policy.id, {})
+            if row.get("deployed_version") != policy.version or any(row.get(k) != v for k, v in fields.items()):
+                self.evidence.put_once(keys.policy(policy.id, policy.version), policy.canonical().encode())
+                self.ledger.table.write(
+                    run_transitions.deploy(policy.id, policy.version, fields, self.clock(), self.token())
+                )
+        for gone in known.keys() - self.policies.keys():
+            if known[gone].get("deployed_version"):
+                self.ledger.table.write(run_transitions.withdraw(gone, self.token()))
+
+    def _publish(self, runs: Sequence[Run]) -> None:
+        """The gauges that alarms stand on, zeros included: an idle policy is not a silent one."""
+        now = self.clock()
+        oldest, dead, unbalanced = Counter[str](), Counter[str](), Counter[str]()
+        for run in runs:
+            if run.state in AT_WORK:
+                age = int((now - (run.planned_at or run.created_at)).total_seconds())
+                oldest[run.policy] = max(oldest[run.policy], age)
+        for run in [*runs, *self.ledger.runs_for_a_person()]:
+            dead[run.policy] += sum(1 for _ in self.ledger.open_jobs(run.run_id, JobState.DEAD))
+            unbalanced[run.policy] += run.balanced is False
+        for policy in {*self.policies, *oldest}:
+            self.gauges.put("OldestOpenJobAge", oldest[policy], policy)
+        self.gauges.put("DeadJobs", dead.total())
+        self.gauges.put("BooksOutOfBalance", unbalanced.total())
+
+
+def _cannot_tell(failure: Failure) -> Failure:
+    """The look that would tell is refused for good: a person must."""
+    return replace(failure, code=EFFECT_UNKNOWN, summary=f"{failure.code}: {failure.summary}")

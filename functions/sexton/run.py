@@ -1,0 +1,144 @@
+"""A run: one execution of one policy version for one scheduled time, with a frozen cutoff."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sexton.instant import Instant, from_stamp, stamp
+from sexton.table import Key, Row
+
+RUN_ID = re.compile(r"(?P<policy>[a-z][a-z0-9-]{1,47})\.(?P<stamp>\d{8}T\d{6}Z)\.(?P<n>[1-9]\d{0,3})")
+RUNS = "RUNS"  # the open index's partition of runs that are not closed
+ATTENTION = "ATTENTION"  # and of closed runs that need a person: dead jobs, or books that do not balance
+
+
+class RunState(StrEnum):
+    """Where a run stands; `closed_at` says whether its books are closed."""
+
+    PLANNING = "planning"
+    PLANNED = "planned"
+    REPORTED = "reported"
+    AWAITING_APPROVAL = "awaiting_approval"
+    DISPATCHING = "dispatching"
+    DRAINING = "draining"
+    HALTED = "halted"
+    COMPLETED = "completed"
+    INVALIDATED = "invalidated"
+
+
+AT_WORK = (RunState.DISPATCHING, RunState.DRAINING)
+WAITING = (RunState.REPORTED, RunState.AWAITING_APPROVAL)
+Mode = Literal["report", "enforce"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunId:
+    """`<policy>.<YYYYMMDDTHHMMSSZ>.<n>`: n counts the issues of one scheduled time, from 1."""
+
+    policy: str
+    scheduled_time: datetime
+    n: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.policy}.{stamp(self.scheduled_time)}.{self.n}"
+
+    @property
+    def key(self) -> Key:
+        """The run row's key."""
+        return Key(f"POLICY#{self.policy}", f"{issues_prefix(self.scheduled_time)}{self.n:04d}")
+
+    @staticmethod
+    def parse(text: str) -> RunId:
+        """Raises ValueError when the text is no run id."""
+        match = RUN_ID.fullmatch(text)
+        if not match:
+            raise ValueError(f"{text!r} is no run id; one looks like logs-expire.20261130T020000Z.1")
+        return RunId(match["policy"], from_stamp(match["stamp"]), int(match["n"]))
+
+
+def issues_prefix(scheduled_time: datetime) -> str:
+    """The sort key prefix of all issues of a scheduled time."""
+    return f"RUN#{stamp(scheduled_time)}#"
+
+
+class Cursor(BaseModel):
+    """Where planning goes on: after `start_after` in the prefix of this place in the policy."""
+
+    model_config = ConfigDict(frozen=True)
+
+    prefix: int = 0
+    start_after: str = ""
+    part: int = 0
+
+
+class Run(BaseModel):
+    """A run row, parsed. Counts of jobs' outcomes are not here: they are the sum over the job rows."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run_id: str
+    policy: str
+    policy_version: str
+    scheduled_time: Instant
+    cutoff: Instant
+    n: int
+    mode: Mode
+    state: RunState
+    rev: int
+    created_at: Instant
+    started_by: str
+    reason: str | None = None
+    message: str | None = None
+    planner_token: str | None = None
+    planner_until: Instant | None = None
+    cursor: Cursor = Cursor()
+    scanned: dict[str, int] = Field(default_factory=dict)
+    planned: int = 0
+    planned_bytes: int = 0
+    jobs: int = 0
+    versioned: bool = False
+    digest: str | None = None
+    held_because: tuple[str, ...] = ()
+    planned_at: Instant | None = None
+    drained_from: Instant | None = None
+    resumed_at: Instant | None = None
+    mismatch_since: Instant | None = None
+    report_revision: int = 0
+    balanced: bool | None = None
+    closed_at: Instant | None = None
+
+    @staticmethod
+    def from_row(row: Row) -> Run:
+        """Raises pydantic.ValidationError when the row is no run."""
+        return Run.model_validate(row)
+
+    @property
+    def id(self) -> RunId:
+        """The id in its parts."""
+        return RunId(self.policy, self.scheduled_time, self.n)
+
+    @property
+    def key(self) -> Key:
+        """The row's key."""
+        return self.id.key
+
+    @property
+    def closed(self) -> bool:
+        """Whether the books are closed and nothing more happens by itself."""
+        return self.closed_at is not None
+
+    @property
+    def scanned_total(self) -> int:
+        """How many items planning looked at."""
+        return sum(self.scanned.values())
+
+
+def open_sk(run_id: RunId) -> str:
+    """The run's place among the runs that are not closed."""
+    return f"{run_id.policy}#{stamp(run_id.scheduled_time)}#{run_id.n:04d}"

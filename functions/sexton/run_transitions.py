@@ -1,0 +1,251 @@
+"""Every transition of a run: one conditional write, or one transaction with the policy row's slot.
+
+`rev` counts state changes (and, later, replays) only: closing compares it with the one read before its scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sexton.instant import ms
+from sexton.run import AT_WORK, ATTENTION, RUNS, Cursor, Mode, Run, RunId, RunState, open_sk
+from sexton.table import Condition, Key, Value, Write, absent, any_of, before, equals, one_of
+
+# from, to, when
+TRANSITIONS: tuple[tuple[str, str, str], ...] = (
+    ("-", "planning", "a trigger, in the transaction that takes the policy's slot"),
+    ("planning", "planned", "the plan is complete and has its digest"),
+    ("planned", "reported", "mode report; frees the slot"),
+    ("planned", "awaiting_approval", "the policy or a limit asks for a person; frees the slot"),
+    ("planned", "dispatching", "nothing holds it"),
+    ("awaiting_approval, reported", "dispatching", "approval of the digest; takes the slot"),
+    ("dispatching", "draining", "every job has been sent once"),
+    ("draining", "completed", "no job is ready or leased, the books are compared; frees the slot"),
+    ("completed", "draining", "a dead job is replayed"),
+    ("dispatching, draining", "halted", "a person or the breaker"),
+    ("halted", "dispatching, draining", "a person resumes it"),
+    ("every state but completed", "invalidated", "a person, or a reason of its own: policy_changed, plan_expired ..."),
+)
+
+KEEP_CLOSED = timedelta(days=400)
+PLANNER_LEASE = timedelta(seconds=120)  # renewed with every part; a dead planner is followed this soon
+SKIPPED_TRIGGERS_KEPT = 20
+BUT_COMPLETED = tuple(state.value for state in RunState if state not in (RunState.COMPLETED, RunState.INVALIDATED))
+
+
+def policy_key(policy: str) -> Key:
+    """The policy row's key."""
+    return Key(f"POLICY#{policy}", "POLICY")
+
+
+def create(
+    run_id: RunId,
+    version: str,
+    cutoff: datetime,
+    mode: Mode,
+    started_by: str,
+    now: datetime,
+    last_scheduled_time: datetime,
+    write_id: str,
+) -> list[Write]:
+    """- -> planning, and the slot: the run is absent and the policy has no open run."""
+    run = Write(
+        run_id.key,
+        write_id,
+        (absent("pk"),),
+        set={
+            "run_id": str(run_id),
+            "policy": run_id.policy,
+            "policy_version": version,
+            "scheduled_time": ms(run_id.scheduled_time),
+            "cutoff": ms(cutoff),
+            "n": run_id.n,
+            "mode": mode,
+            "state": RunState.PLANNING.value,
+            "created_at": ms(now),
+            "started_by": started_by,
+            "open_pk": RUNS,
+            "open_sk": open_sk(run_id),
+        },
+        add={"rev": 1},
+    )
+    slot = Write(
+        policy_key(run_id.policy),
+        write_id,
+        (absent("open_run"),),
+        set={"open_run": str(run_id), "last_scheduled_time": ms(last_scheduled_time)},
+    )
+    return [run, slot]
+
+
+def skip_trigger(run_id: RunId, open_run: str, kept: Sequence[Value], now: datetime, write_id: str) -> Write:
+    """Record on the policy row that a trigger found another run open; the last 20 are kept."""
+    entry = {"run_id": str(run_id), "open_run": open_run, "at": ms(now)}
+    others = [old for old in kept if old["run_id"] != str(run_id)]
+    return Write(
+        policy_key(run_id.policy),
+        write_id,
+        (),
+        set={"skipped_triggers": [*others, entry][-SKIPPED_TRIGGERS_KEPT:]},
+    )
+
+
+def lease_planner(run: Run, token: str, now: datetime) -> Write:
+    """planning: take the planner's lease; nobody holds it, or it expired."""
+    return Write(
+        run.key,
+        token,
+        (
+            equals("state", RunState.PLANNING.value),
+            any_of(absent("planner_until"), before("planner_until", ms(now))),
+        ),
+        set={"planner_token": token, "planner_until": ms(now + PLANNER_LEASE)},
+    )
+
+
+def _planning(token: str) -> tuple[Condition, ...]:
+    """The planner's lease AND state = planning."""
+    return equals("state", RunState.PLANNING.value), equals("planner_token", token)
+
+
+def advance(
+    run: Run, token: str, cursor: Cursor, scanned: dict[str, int], planned: int, size: int, now: datetime, write_id: str
+) -> Write:
+    """planning: move the cursor with the counts up to it, renew the lease; planner's lease and state = planning."""
+    return Write(
+        run.key,
+        write_id,
+        _planning(token),
+        set={
+            "cursor": cursor.model_dump(),
+            "scanned": scanned,
+            "planned": planned,
+            "planned_bytes": size,
+            "jobs": cursor.part,
+            "planner_until": ms(now + PLANNER_LEASE),
+        },
+    )
+
+
+def note_versioning(run: Run, token: str, versioned: bool, write_id: str) -> Write:
+    """planning: what the bucket's versioning was when planning looked; planner's lease."""
+    return Write(run.key, write_id, _planning(token), set={"versioned": versioned})
+
+
+def put_down(run: Run, token: str, write_id: str) -> Write:
+    """planning: give the planner's lease back, so that the next one need not wait; planner's lease."""
+    return Write(run.key, write_id, _planning(token), remove=("planner_token", "planner_until"))
+
+
+def planned(run: Run, token: str, digest: str, now: datetime, write_id: str) -> Write:
+    """planning -> planned: the plan is complete; planner's lease."""
+    return Write(
+        run.key,
+        write_id,
+        _planning(token),
+        set={"state": RunState.PLANNED.value, "digest": digest, "planned_at": ms(now)},
+        add={"rev": 1},
+        remove=("planner_token", "planner_until"),
+    )
+
+
+def wait(run: Run, state: RunState, because: Sequence[str], write_id: str) -> Write:
+    """planned -> reported, awaiting_approval; goes with `free_slot` in one transaction."""
+    return Write(
+        run.key,
+        write_id,
+        (equals("state", RunState.PLANNED.value), equals("rev", run.rev)),
+        set={"state": state.value, "held_because": list(because)},
+        add={"rev": 1},
+    )
+
+
+def move(run: Run, state: RunState, write_id: str) -> Write:
+    """planned -> dispatching -> draining: the state is still the one read; run rev observed."""
+    return Write(
+        run.key,
+        write_id,
+        (equals("state", run.state.value), equals("rev", run.rev)),
+        set={"state": state.value},
+        add={"rev": 1},
+    )
+
+
+def free_slot(run: Run, write_id: str) -> Write:
+    """Free the policy's slot: the policy row still names this run."""
+    return Write(policy_key(run.policy), write_id, (equals("open_run", run.run_id),), remove=("open_run",))
+
+
+def invalidate(run: Run, reason: str, message: str, now: datetime, write_id: str) -> Write:
+    """Every state but completed -> invalidated; the reason stays on the run; its jobs are cancelled by the tick."""
+    return Write(
+        run.key,
+        write_id,
+        (one_of("state", BUT_COMPLETED), equals("rev", run.rev)),
+        set={
+            "state": RunState.INVALIDATED.value,
+            "reason": reason,
+            "message": message,
+            "invalidated_at": ms(now),
+        },
+        add={"rev": 1},
+        remove=("planner_token", "planner_until"),
+    )
+
+
+def close(run: Run, balanced: bool, dead: int, revision: int, now: datetime, write_id: str) -> Write:
+    """draining -> completed, or an invalidated run's closing: no job is open, run rev observed before the scan.
+
+    A run with dead jobs, or whose books do not balance, stays listed for a person.
+    """
+    state = RunState.COMPLETED if run.state in AT_WORK else run.state
+    attention = dead > 0 or not balanced
+    return Write(
+        run.key,
+        write_id,
+        (equals("state", run.state.value), equals("rev", run.rev)),
+        set={
+            "state": state.value,
+            "balanced": balanced,
+            "report_revision": revision,
+            "closed_at": ms(now),
+            "expires_at": int((now + KEEP_CLOSED).timestamp()),
+            **({"open_pk": ATTENTION} if attention else {}),
+        },
+        add={"rev": 1},
+        remove=("mismatch_since",) if attention else ("open_pk", "open_sk", "mismatch_since"),
+    )
+
+
+def note_mismatch(run: Run, since: datetime | None, write_id: str) -> Write:
+    """When the deployed policy version began to differ from the run's, or that it no longer does; run rev observed."""
+    return Write(
+        run.key,
+        write_id,
+        (equals("rev", run.rev),),
+        set={} if since is None else {"mismatch_since": ms(since)},
+        remove=("mismatch_since",) if since is None else (),
+    )
+
+
+def deploy(policy: str, version: str, fields: dict[str, Value], now: datetime, write_id: str) -> Write:
+    """Record on the policy row what is deployed now, for the commands that explain it."""
+    return Write(
+        policy_key(policy),
+        write_id,
+        (),
+        set={
+            **fields,
+            "policy": policy,
+            "deployed_version": version,
+            "deployed_at": ms(now),
+            "open_pk": "POLICIES",
+            "open_sk": policy,
+        },
+    )
+
+
+def withdraw(policy: str, write_id: str) -> Write:
+    """Record on the policy row that no such policy is deployed any more."""
+    return Write(policy_key(policy), write_id, (), remove=("deployed_version",))

@@ -1,0 +1,147 @@
+"""What an attempt comes to: one pure function from what happened to the job's next state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sexton.errors import Failure, ReasonClass
+from sexton.job import MAX_SPLIT_OFF, Job, Span
+from sexton.outcome import Outcome
+
+OUT_OF_TIME = "out_of_time"
+STOPPED = "stopped"
+EFFECT_UNKNOWN = "effect_unknown"
+
+
+@dataclass
+class Attempt:
+    """What one attempt came to. `open` are the indexes it began with, in order.
+
+    `looked` says that it saw every one of them afresh. `whole` is the failure of a call that concerned no single
+    key. `stop` says why it ended before it was through.
+    """
+
+    open: Sequence[int]
+    outcomes: list[Outcome] = field(default_factory=list)
+    failures: dict[int, Failure] = field(default_factory=dict)
+    looked: bool = False
+    whole: Failure | None = None
+    stop: str | None = None
+
+    @property
+    def left(self) -> list[int]:
+        """The indexes that still have no outcome."""
+        ended = {outcome.index for outcome in self.outcomes}
+        return [index for index in self.open if index not in ended]
+
+    @property
+    def unknown(self) -> bool:
+        """Whether an effect of this attempt may have happened without our knowing."""
+        return any(failure.unknown_effect for failure in self.failures.values())
+
+
+class Kind(StrEnum):
+    """The states that a settlement leads to."""
+
+    SUCCEED = "succeeded"
+    RELEASE = "released"
+    DIE = "died"
+    CANCEL = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """How a job is settled.
+
+    `event` names a release or the reason of a death; `refund`: the attempt does not count; `split_off` are
+    failing items that leave for rows of their own; `at_once`: there is nothing to wait for.
+    """
+
+    kind: Kind
+    event: str = ""
+    failure: Failure | None = None
+    maybe_done: bool = False
+    refund: bool = False
+    at_once: bool = False
+    split_off: tuple[int, ...] = ()
+
+
+def next_step(job: Job, attempt: Attempt, attempts_used_up: bool, too_old: bool) -> Next:
+    """Judge an attempt. Total: every attempt has a next step, and `dead` only ever with every effect known."""
+    maybe_done = attempt.unknown or (job.maybe_done and not attempt.looked)
+    if not attempt.left:
+        return Next(Kind.SUCCEED)
+    if attempt.stop == STOPPED:
+        return _stopped(attempt, maybe_done)
+    if attempt.whole is not None and attempt.whole.reason_class is ReasonClass.PERMANENT:
+        return _die(attempt.whole, maybe_done)
+    permanent = [i for i in attempt.left if _class_of(attempt, i) is ReasonClass.PERMANENT]
+    if permanent:
+        return _permanent(job, attempt, permanent, maybe_done)
+    return _again(attempt, attempts_used_up, too_old, maybe_done)
+
+
+def _class_of(attempt: Attempt, index: int) -> ReasonClass | None:
+    failure = attempt.failures.get(index)
+    return failure.reason_class if failure else None
+
+
+def _stopped(attempt: Attempt, maybe_done: bool) -> Next:
+    """The run is not at work any more: with every effect known the rest is cancelled, else it is observed first."""
+    if maybe_done:
+        return Next(Kind.RELEASE, STOPPED, maybe_done=True, refund=bool(attempt.outcomes), at_once=True)
+    return Next(Kind.CANCEL)
+
+
+def _die(failure: Failure, maybe_done: bool) -> Next:
+    if maybe_done:
+        return Next(Kind.RELEASE, EFFECT_UNKNOWN, failure, maybe_done=True)
+    return Next(Kind.DIE, failure.code, failure)
+
+
+def _permanent(job: Job, attempt: Attempt, permanent: Sequence[int], maybe_done: bool) -> Next:
+    """Items that fail for good are split off, unless it is really the job: all of it, or too many of it."""
+    failure = attempt.failures[permanent[0]]
+    all_alike = len({attempt.failures[i].code for i in permanent}) == 1
+    whole = len(permanent) == len(attempt.open) and all_alike
+    if whole or job.items_split_off + len(permanent) > MAX_SPLIT_OFF:
+        return _die(failure, maybe_done)
+    if len(permanent) == len(attempt.left):
+        return Next(Kind.SUCCEED, maybe_done=maybe_done, split_off=tuple(permanent))
+    rest = next(attempt.failures[i] for i in attempt.left if i not in set(permanent) and i in attempt.failures)
+    return Next(Kind.RELEASE, rest.reason_class.value, rest, maybe_done, split_off=tuple(permanent))
+
+
+def _again(attempt: Attempt, attempts_used_up: bool, too_old: bool, maybe_done: bool) -> Next:
+    """Everything left may go through later, if attempts and age allow."""
+    if attempt.stop == OUT_OF_TIME and attempt.outcomes and not too_old:
+        return Next(Kind.RELEASE, OUT_OF_TIME, maybe_done=maybe_done, refund=True, at_once=True)
+    failure = attempt.whole or _worst(attempt.failures) or _out_of_time()
+    throttled = failure.reason_class is ReasonClass.THROTTLED
+    if too_old or (attempts_used_up and not throttled):
+        return _die(failure, maybe_done)
+    event = ReasonClass.THROTTLED if throttled else ReasonClass.TRANSIENT
+    return Next(Kind.RELEASE, event.value, failure, maybe_done, refund=throttled)
+
+
+def _worst(failures: Mapping[int, Failure]) -> Failure | None:
+    """A transient one before a throttled one: the attempt only goes back when throttling alone was the trouble."""
+    kinds = sorted(failures.values(), key=lambda failure: failure.reason_class is ReasonClass.THROTTLED)
+    return kinds[0] if kinds else None
+
+
+def _out_of_time() -> Failure:
+    return Failure(ReasonClass.TRANSIENT, OUT_OF_TIME, "the function's time ended before any item had an outcome")
+
+
+def ranges(open_indexes: Sequence[int]) -> list[list[int]]:
+    """Cut the open indexes of a crashed job into at most twenty neighbouring groups, at least two."""
+    size = -(-len(open_indexes) // MAX_SPLIT_OFF)
+    return [list(open_indexes[at : at + size]) for at in range(0, len(open_indexes), size)]
+
+
+def span_of(group: Sequence[int]) -> Span:
+    """The range that a group of open indexes takes up."""
+    return Span(start=group[0], end=group[-1] + 1)

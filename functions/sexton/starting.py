@@ -1,0 +1,147 @@
+"""Starting a run: a trigger becomes a run with a frozen cutoff, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, field_validator
+
+from sexton import keys, run_transitions
+from sexton.errors import BadEvent, Refused, UnknownPolicy
+from sexton.instant import from_ms
+from sexton.item import rfc3339
+from sexton.ledger import Ledger
+from sexton.policy import Policy
+from sexton.ports import Clock, Evidence, Token
+from sexton.retain import cutoff
+from sexton.run import Mode, RunId, RunState
+from sexton.table import Applied
+
+Policies = Mapping[str, Policy]
+
+
+class Trigger(BaseModel):
+    """What asks for a run: the schedule's input, or a person's `run start`.
+
+    `mode` can only narrow what the policy says. `plan: false` creates the run and leaves planning to a resume.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    policy: str
+    scheduled_time: AwareDatetime
+    mode: Mode | None = None
+    reissue: bool = False
+    plan: bool = True
+    started_by: str = "schedule"
+
+    @field_validator("scheduled_time", mode="before")
+    @classmethod
+    def _filled_in(cls, value: object) -> object:
+        if isinstance(value, str) and value.startswith("<aws."):
+            raise ValueError("the scheduler did not fill in its scheduled time; send a real time in RFC 3339")
+        return value
+
+    @field_validator("scheduled_time")
+    @classmethod
+    def _whole_seconds(cls, value: datetime) -> datetime:
+        return value.replace(microsecond=0)
+
+
+def read_trigger(event: Mapping[str, Any]) -> Trigger:
+    """Read a trigger. Raises BadEvent with what is wrong."""
+    try:
+        return Trigger.model_validate(event)
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise BadEvent(f"not a trigger: {found}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A trigger's end: the run that it created (`created`), found, or was skipped for (`skipped`)."""
+
+    run_id: str
+    created: bool = False
+    skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Starting:
+    """Creates runs."""
+
+    ledger: Ledger
+    evidence: Evidence
+    policies: Policies
+    clock: Clock
+    token: Token
+
+    def start(self, trigger: Trigger) -> Started:
+        """Create the run of a trigger, or find what stands in its way.
+
+        Raises UnknownPolicy, BadEvent (a time to come) and Refused (a reissue that is not due).
+        """
+        policy = self._policy(trigger)
+        run_id = RunId(policy.id, trigger.scheduled_time)
+        if trigger.reissue:
+            run_id = self._next_issue(run_id)
+        self._keep_policy(policy)
+        return self._create(run_id, policy, trigger)
+
+    def _policy(self, trigger: Trigger) -> Policy:
+        if trigger.policy not in self.policies:
+            known = ", ".join(sorted(self.policies)) or "none"
+            raise UnknownPolicy(f"no policy {trigger.policy!r} is deployed; deployed are: {known}")
+        if trigger.scheduled_time > self.clock():
+            at = rfc3339(trigger.scheduled_time)
+            raise BadEvent(f"the scheduled time {at} is still to come; a run needs a time that has passed")
+        return self.policies[trigger.policy]
+
+    def _next_issue(self, run_id: RunId) -> RunId:
+        """A further issue of a time, after every earlier one was invalidated or reported."""
+        earlier = self.ledger.issues(run_id.policy, run_id.scheduled_time)
+        if not earlier:
+            raise Refused(f"{run_id} was never issued; start it without --reissue")
+        for run in earlier:
+            if run.state not in (RunState.INVALIDATED, RunState.REPORTED):
+                raise Refused(f"{run.run_id} is {run.state}; only an invalidated or reported run is issued again")
+        return RunId(run_id.policy, run_id.scheduled_time, earlier[-1].n + 1)
+
+    def _keep_policy(self, policy: Policy) -> None:
+        """The canonical policy stands in evidence before any run of it; taken already means the same text."""
+        self.evidence.put_once(keys.policy(policy.id, policy.version), policy.canonical().encode())
+
+    def _create(self, run_id: RunId, policy: Policy, trigger: Trigger) -> Started:
+        now, row = self.clock(), self.ledger.policy(policy.id)
+        last = max(run_id.scheduled_time, from_ms(row.get("last_scheduled_time", 0)))
+        written = self.ledger.table.transact(
+            run_transitions.create(
+                run_id,
+                policy.version,
+                cutoff(run_id.scheduled_time, policy.retain),
+                narrowed(policy.mode, trigger.mode),
+                trigger.started_by,
+                now,
+                last,
+                self.token(),
+            )
+        )
+        if isinstance(written, Applied):
+            return Started(str(run_id), created=True)
+        if written.index == 0:
+            return Started(str(run_id))
+        return self._skip(run_id, (written.old or {})["open_run"])
+
+    def _skip(self, run_id: RunId, open_run: str) -> Started:
+        """Another run is open: say so on the policy row. It is no error; a late duplicate may still start it."""
+        kept = self.ledger.policy(run_id.policy).get("skipped_triggers", [])
+        self.ledger.table.write(run_transitions.skip_trigger(run_id, open_run, kept, self.clock(), self.token()))
+        return Started(open_run, skipped=True)
+
+
+def narrowed(policy_mode: Mode, asked: Mode | None) -> Mode:
+    """An event can only narrow what the reviewed policy says."""
+    return "report" if "report" in (policy_mode, asked) else "enforce"

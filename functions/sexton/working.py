@@ -1,0 +1,318 @@
+"""Working: claim, open, look, decide, remove, record, settle. Each job to its next durable state, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sexton import job_transitions, malformed, message, outcome, part, receiving, settling
+from sexton.decision import judge
+from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
+from sexton.item import Item, fits_xml
+from sexton.job import Job, Limits
+from sexton.job_transitions import Gained, Release
+from sexton.judging import after_removal, before_removal
+from sexton.ledger import Ledger
+from sexton.message import Message
+from sexton.observing import observe
+from sexton.policy import Policy
+from sexton.ports import Bucket, Clock, Deliveries, Evidence, Log, TimeLeft, Token
+from sexton.reading import open_items, read_part, record
+from sexton.receiving import Meeting, Mismatch, Settled, TakeOver, Wait
+from sexton.retry import Jitter, backoff
+from sexton.run import AT_WORK, Run
+from sexton.settling import Attempt, Kind, Next
+from sexton.starting import Policies
+from sexton.table import Applied, Row, Write
+
+FRESH = timedelta(seconds=10)  # how old a look may be when its effect begins
+LEASE_RESERVE = timedelta(seconds=10)  # of the lease, past the longest that a call may take
+BATCH = 1000  # keys in one DeleteObjects call
+
+
+class Answer(StrEnum):
+    """What becomes of the message."""
+
+    ACK = "ack"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A received message."""
+
+    message_id: str
+    receipt: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When the oldest thing that a decision rests on was read."""
+
+    run: Run
+    at: datetime
+
+
+Opened = Sequence[tuple[int, Item]]
+
+
+@dataclass(frozen=True)
+class Working:
+    """The worker. It never enqueues; it writes job rows, outcome files and records of malformed messages."""
+
+    ledger: Ledger
+    evidence: Evidence
+    bucket: Callable[[str], Bucket]
+    deliveries: Deliveries
+    policies: Policies
+    clock: Clock
+    token: Token
+    jitter: Jitter
+    time_left: TimeLeft
+    log: Log
+    lease: timedelta
+    visibility: timedelta
+    reserve: timedelta  # of the function's time, to record and settle
+
+    def work(self, delivery: Delivery) -> Answer:
+        """Bring the message's job to its next durable state.
+
+        ACK only when the ledger says succeeded, cancelled, or ready with a dispatch due. Raises CallFailed or
+        LeaseLost where it could not tell: then the message must come again.
+        """
+        try:
+            claimed = message.read(delivery.body)
+        except message.Malformed as error:
+            return self._refuse(delivery, "malformed", str(error))
+        look = self._look_at_run(claimed)
+        policy = self.policies.get(claimed.run.policy)
+        met = receiving.met_run(claimed, look.run if look else None, policy.version if policy else None)
+        if met is not None:
+            return self._answer(delivery, claimed, met)
+        assert look is not None
+        return self._work_claimed(delivery, claimed, look, policy)
+
+    def _look_at_run(self, claimed: Message) -> Look | None:
+        at = self.clock()
+        run = self.ledger.run(claimed.run)
+        return Look(run, at) if run else None
+
+    def _work_claimed(self, delivery: Delivery, claimed: Message, look: Look, policy: Policy | None) -> Answer:
+        if look.run.state not in AT_WORK or policy is None:
+            row = self.ledger.table.get(claimed.job_key)
+            return self._answer(delivery, claimed, receiving.met_idle(claimed, row))
+        limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
+        job = self._claim(claimed, look.run, limits)
+        if not isinstance(job, Job):
+            return self._answer(delivery, claimed, job)
+        self.log("job_claimed", **_facts(job))
+        attempt = self._split(job) if job.to_split() else self._attempt(job, look, policy)
+        return self._settle(delivery, job, attempt, look.run, limits) if attempt else Answer.ACK
+
+    # claim
+
+    def _claim(self, claimed: Message, run: Run, limits: Limits) -> Job | Meeting:
+        """The job under a lease of ours, or what stood in its way."""
+        token, now = self.token(), self.clock()
+        written = self.ledger.table.write(
+            job_transitions.claim(claimed, token, now, self.lease, limits, run.resumed_at)
+        )
+        if isinstance(written, Applied):
+            return _job(written)
+        met = receiving.met_row(claimed, written.old, limits, now, run.resumed_at)
+        if not isinstance(met, TakeOver):
+            return met
+        written = self.ledger.table.write(job_transitions.take_over(met.job, token, now, self.lease))
+        return _job(written) if isinstance(written, Applied) else Wait(timedelta(seconds=1), "another was faster")
+
+    def _answer(self, delivery: Delivery, claimed: Message, met: Meeting) -> Answer:
+        """The message of a job that is not ours to work on now."""
+        if isinstance(met, Mismatch):
+            return self._refuse(delivery, "policy_mismatch", met.why)
+        if isinstance(met, Settled):
+            return Answer.ACK
+        wait = met.wait if isinstance(met, Wait) else timedelta()
+        why = met.why if isinstance(met, Wait) else "dead"
+        self.log("message_kept", job_id=claimed.job_id, why=why, wait_seconds=wait.total_seconds())
+        self.deliveries.hide(delivery.receipt, wait)
+        return Answer.KEEP
+
+    def _refuse(self, delivery: Delivery, kind: malformed.Kind, why: str) -> Answer:
+        """No call on the message's word: it is recorded and failed on, until SQS moves it to the dead letters."""
+        now = self.clock()
+        self.ledger.table.transact(malformed.record(delivery.message_id, kind, why, delivery.body, now, self.token()))
+        self.log("message_refused", message_id=delivery.message_id, kind=kind, why=why)
+        self.deliveries.hide(delivery.receipt, timedelta())
+        return Answer.KEEP
+
+    # open, look, decide, remove
+
+    def _attempt(self, job: Job, look: Look, policy: Policy) -> Attempt:
+        attempt = Attempt(job.indexes())
+        try:
+            opened = open_items(self.evidence, job)
+            attempt = Attempt([index for index, _ in opened])
+            self._remove(job, look, policy, opened, attempt)
+        except (CallFailed, EvidenceAltered) as error:
+            attempt.whole = _failure_of_reading(error)
+        return attempt
+
+    def _remove(self, job: Job, look: Look, policy: Policy, opened: Opened, attempt: Attempt) -> None:
+        """Look and remove, again for what is left whenever a look has grown old."""
+        bucket, judged = self.bucket(policy.source.bucket), judge(policy, look.run.cutoff)
+        left = opened
+        while left:
+            look = self._refreshed(look)
+            if look.run.state not in AT_WORK:
+                attempt.stop = settling.STOPPED
+                return
+            if self._time_is_over(job, bucket):
+                attempt.stop = settling.OUT_OF_TIME
+                return
+            looked_at = self.clock()
+            seen = observe(bucket, [item for _, item in left], job.span)
+            attempt.looked = attempt.looked or left is opened
+            due = []
+            for index, planned in left:
+                ended = before_removal(index, planned, seen[planned.key], judged, job.maybe_done, looked_at)
+                attempt.outcomes.append(ended) if ended else due.append((index, planned))
+            left = self._remove_due(job, bucket, due, min(look.at, looked_at), attempt)
+
+    def _remove_due(self, job: Job, bucket: Bucket, due: Opened, looked_at: datetime, attempt: Attempt) -> Opened:
+        """Remove while the look is fresh; returns what needs another look."""
+        for batch in _batches(due):
+            if self._time_is_over(job, bucket):
+                attempt.stop = settling.OUT_OF_TIME
+                return ()
+            if self.clock() - looked_at > FRESH:
+                done = set(attempt.failures) | {each.index for each in attempt.outcomes}
+                return [(index, item) for index, item in due if index not in done]
+            came = bucket.remove([item for _, item in batch])
+            at = self.clock()
+            for index, planned in batch:
+                result = after_removal(index, planned, came[planned.key], job.maybe_done, at)
+                if isinstance(result, Failure):
+                    attempt.failures[index] = result
+                else:
+                    attempt.outcomes.append(result)
+        return ()
+
+    def _refreshed(self, look: Look) -> Look:
+        """The run's state is read with every fresh look."""
+        at = self.clock()
+        if at - look.at <= FRESH:
+            return look
+        run = self.ledger.run(look.run.id)
+        if run is None:
+            raise LeaseLost(f"the row of {look.run.run_id} is gone")
+        return Look(run, at)
+
+    def _time_is_over(self, job: Job, bucket: Bucket) -> bool:
+        """No effect is begun that could outlast the lease or the function."""
+        timeout = bucket.request_timeout()
+        assert job.lease_expires_at is not None
+        lease_ends = job.lease_expires_at - self.clock() < timeout + LEASE_RESERVE
+        return lease_ends or self.time_left() < timeout + self.reserve
+
+    # record, settle
+
+    def _settle(self, delivery: Delivery, job: Job, attempt: Attempt, run: Run, limits: Limits) -> Answer:
+        now = self.clock()
+        too_old = job.model_copy(update={"attempt": 0}).used_up(limits, now, run.resumed_at)
+        step = settling.next_step(job, attempt, job.attempt >= limits.max_attempts, too_old)
+        gained, children = self._gained(job, attempt, step, now)
+        wait = timedelta() if step.at_once else self._wait(job, step)
+        self._commit(self._transition(job, step, gained, now, wait), children)
+        self.log(f"job_{step.kind}", **_facts(job), event_reason=step.event, items=gained.items)
+        if step.kind in (Kind.SUCCEED, Kind.CANCEL):
+            return Answer.ACK
+        self.deliveries.hide(delivery.receipt, wait if step.kind is Kind.RELEASE else timedelta())
+        return Answer.KEEP
+
+    def _wait(self, job: Job, step: Next) -> timedelta:
+        if step.event == settling.EFFECT_UNKNOWN:
+            return receiving.LOOK_AGAIN
+        turn = job.throttles + 1 if step.event == ReasonClass.THROTTLED else job.attempt
+        return backoff(turn, self.jitter, step.failure.retry_after if step.failure else None)
+
+    def _transition(self, job: Job, step: Next, gained: Gained, now: datetime, wait: timedelta) -> Write:
+        write_id = self.token()
+        if step.kind is Kind.SUCCEED:
+            return job_transitions.succeed(job, gained, now, write_id)
+        if step.kind is Kind.CANCEL:
+            return job_transitions.cancel(job, gained, now, write_id)
+        if step.kind is Kind.DIE:
+            assert step.failure is not None
+            return job_transitions.die(job, gained, step.failure, step.event, now, write_id)
+        not_before = now + wait
+        how = Release(step.event, not_before, not_before + self.visibility, step.maybe_done, step.refund, step.failure)
+        return job_transitions.release(job, gained, how, now, write_id)
+
+    def _gained(self, job: Job, attempt: Attempt, step: Next, now: datetime) -> tuple[Gained, list[Write]]:
+        """Record the outcomes, and make the rows of what is split off."""
+        file = record(self.evidence, job, attempt.outcomes, self.token)
+        groups = [[index] for index in step.split_off]
+        after = job.model_copy(update={"maybe_done": step.maybe_done})
+        if file:
+            after = after.model_copy(update={"outcome_files": (*job.outcome_files, file)})
+        children = self._children(after, groups, now) if groups else []
+        gained = Gained(file, outcome.count(attempt.outcomes), tuple(map(settling.span_of, groups)), len(groups))
+        return gained, children
+
+    def _split(self, job: Job) -> Attempt | None:
+        """A job that crashed workers twice becomes ranges, until only the poisonous item is left.
+
+        Returns the attempt that failed when its part could not be read, else None: it is settled.
+        """
+        try:
+            opened = [index for index, _ in open_items(self.evidence, job)]
+            groups = settling.ranges(opened)
+            children = self._children(job, groups, self.clock())
+        except (CallFailed, EvidenceAltered) as error:
+            return Attempt(job.indexes(), whole=_failure_of_reading(error))
+        gained = Gained(split_off=tuple(map(settling.span_of, groups)), items_split_off=len(opened), for_failure=False)
+        self._commit(job_transitions.succeed(job, gained, self.clock(), self.token()), children)
+        self.log("job_split", **_facts(job), ranges=len(groups))
+        return None
+
+    def _children(self, job: Job, groups: Sequence[Sequence[int]], now: datetime) -> list[Write]:
+        items = part.read(read_part(self.evidence, job), job.part_sha256)
+        return [
+            job_transitions.split_off(job, settling.span_of(group), group, items, now, self.token()) for group in groups
+        ]
+
+    def _commit(self, settlement: Write, children: Sequence[Write]) -> None:
+        """The settlement and the rows of what was split off: all or none."""
+        table = self.ledger.table
+        written = table.transact([settlement, *children]) if children else table.write(settlement)
+        if not isinstance(written, Applied):
+            raise LeaseLost(f"the lease on {settlement.key.sk} is not ours any more")
+
+
+def _batches(due: Opened) -> Iterator[Opened]:
+    """Up to 1,000 keys that XML can carry in one call; each other key in a call of its own."""
+    plain = [each for each in due if fits_xml(each[1].key)]
+    for at in range(0, len(plain), BATCH):
+        yield plain[at : at + BATCH]
+    for each in due:
+        if not fits_xml(each[1].key):
+            yield [each]
+
+
+def _failure_of_reading(error: CallFailed | EvidenceAltered) -> Failure:
+    """Only reading raises; a removal answers for each key. So no effect is unknown on this account."""
+    if isinstance(error, EvidenceAltered):
+        return Failure(ReasonClass.PERMANENT, "evidence_altered", str(error))
+    return replace(error.failure, unknown_effect=False)
+
+
+def _job(written: Applied) -> Job:
+    row: Row = written.row or {}
+    return Job.from_row(row)
+
+
+def _facts(job: Job) -> dict[str, object]:
+    return {"job_id": job.job_id, "run_id": job.run_id, "policy": job.policy, "attempt": job.attempt}
