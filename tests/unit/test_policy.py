@@ -166,6 +166,11 @@ def test_policies_come_in_the_order_of_their_files() -> None:
     assert [policy.id for policy in examples] == ["exports-report", "logs-expire", "uploads-approval"]
 
 
+def test_one_file_can_be_read_alone() -> None:
+    (policy,) = load_policies(ROOT / "policies" / "logs-expire.yaml")
+    assert (policy.mode, policy.approval, policy.recovery) == ("enforce", "none", "none")
+
+
 def test_the_page_describes_every_field() -> None:
     page = (ROOT / "docs" / "policies.md").read_text()
     schema = Policy.model_json_schema(mode="serialization")
