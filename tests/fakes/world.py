@@ -1,0 +1,199 @@
+"""A whole Sexton in memory: the real flows over the fakes, one clock, every port call in one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sexton.closing import Closing
+from sexton.discovering import Discovering
+from sexton.dispatch import Dispatching
+from sexton.item import rfc3339
+from sexton.ledger import Ledger
+from sexton.planning import Planning
+from sexton.policy import Policy
+from sexton.ports import TimeLeft
+from sexton.reconcile import Reconciling
+from sexton.run import Run, RunId
+from sexton.starting import Starting
+from sexton.working import Answer, Delivery, Working
+
+from tests.fakes.bucket import FakeBucket
+from tests.fakes.evidence import FakeEvidence
+from tests.fakes.queue import FakeQueue, Message
+from tests.fakes.recorder import Trace
+from tests.fakes.small import FakeEvents, FakeGauges
+from tests.fakes.table import FakeTable
+from tests.fakes.time import FakeClock, FakeTimeLeft, FakeTokens
+
+WORKER_TIMEOUT = timedelta(seconds=120)
+LEASE = WORKER_TIMEOUT + timedelta(seconds=30)
+VISIBILITY = WORKER_TIMEOUT * 6
+DISCOVERY_TIMEOUT = timedelta(minutes=15)
+
+
+def policy(**changes: object) -> Policy:
+    """An enforcing policy that runs through: `app/` of bucket `logs`, 30 days, jobs of 1,000."""
+    fields: dict[str, object] = {
+        "id": "logs-expire",
+        "mode": "enforce",
+        "approval": "none",
+        "source": {"kind": "s3", "bucket": "logs", "prefixes": ["app/"]},
+        "retain": "P30D",
+        "recovery": "none",
+        **changes,
+    }
+    return Policy.model_validate(fields)
+
+
+@dataclass
+class World:
+    """The ports are the fakes; what the flows see of them goes through `trace`."""
+
+    policies: dict[str, Policy] = field(default_factory=dict)
+    clock: FakeClock = field(default_factory=FakeClock)
+    versioning: str = "Unversioned"
+
+    def __post_init__(self) -> None:
+        self.policies = self.policies or {"logs-expire": policy()}
+        self.trace = Trace()
+        self.tokens = FakeTokens()
+        self.table = FakeTable()
+        self.evidence = FakeEvidence()
+        self.queue = FakeQueue(self.clock, visibility=VISIBILITY)
+        self.buckets: dict[str, FakeBucket] = {}
+        self.events = FakeEvents()
+        self.gauges = FakeGauges()
+        self.resumed: list[str] = []
+        self.logged: list[tuple[str, dict[str, object]]] = []
+        self.jitter: Callable[[float], float] = lambda ceiling: ceiling
+
+    # what the outside does
+
+    def bucket(self, name: str = "logs") -> FakeBucket:
+        """The bucket as it is, unrecorded."""
+        if name not in self.buckets:
+            self.buckets[name] = FakeBucket(self.clock, self.versioning)
+        return self.buckets[name]
+
+    def fill(self, keys: Iterable[str], age: timedelta = timedelta(days=60), bucket: str = "logs") -> None:
+        """Put objects that were last modified so long ago."""
+        now = self.clock()
+        self.clock.move_to(now - age)
+        for key in keys:
+            self.bucket(bucket).put(key, key.encode())
+        self.clock.move_to(now)
+
+    # the functions
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger as it is, unrecorded."""
+        return Ledger(self.table)
+
+    def discover(self, event: dict[str, object], time_left: TimeLeft | None = None) -> dict[str, object]:
+        """One invocation of discovery."""
+        left = time_left or FakeTimeLeft(self.clock, DISCOVERY_TIMEOUT)
+        ledger, evidence = Ledger(self._wrapped_table()), self.trace.wrap("evidence", self.evidence)
+        return Discovering(
+            ledger=ledger,
+            policies=self.policies,
+            starting=Starting(ledger, evidence, self.policies, self.clock, self.tokens),
+            planning=Planning(ledger, evidence, self._wrapped_bucket, self.clock, self.tokens, left),
+            dispatching=Dispatching(
+                ledger, self.trace.wrap("queue", self.queue), self.clock, self.tokens, left, VISIBILITY
+            ),
+            log=self._log,
+        ).discover(event)
+
+    def trigger(self, policy_id: str = "logs-expire", at: datetime | None = None, **more: object) -> dict[str, object]:
+        """The schedule's event, by default for now."""
+        return self.discover({"policy": policy_id, "scheduled_time": rfc3339(at or self.clock()), **more})
+
+    def work(self, limit: int = 10, time_left: TimeLeft | None = None) -> dict[str, Answer]:
+        """One batch: receive, work each, ack what the worker acknowledges. Answers by message id."""
+        return {message.message_id: self.work_one(message, time_left) for message in self.queue.receive(limit)}
+
+    def work_one(self, message: Message, time_left: TimeLeft | None = None) -> Answer:
+        """One received message. What the handler would catch is raised here."""
+        answer = self.working(time_left).work(Delivery(message.message_id, message.receipt, message.body))
+        if answer is Answer.ACK:
+            self.queue.ack(message.receipt)
+        return answer
+
+    def working(self, time_left: TimeLeft | None = None) -> Working:
+        """The worker of one invocation."""
+        return Working(
+            ledger=Ledger(self._wrapped_table()),
+            evidence=self.trace.wrap("evidence", self.evidence),
+            bucket=self._wrapped_bucket,
+            deliveries=self.trace.wrap("deliveries", self.queue),
+            policies=self.policies,
+            clock=self.clock,
+            token=self.tokens,
+            jitter=self.jitter,
+            time_left=time_left or FakeTimeLeft(self.clock, WORKER_TIMEOUT),
+            log=self._log,
+            lease=LEASE,
+            visibility=VISIBILITY,
+            reserve=timedelta(seconds=10),
+        )
+
+    def tick(self) -> None:
+        """One tick, then the discoveries that it asked for."""
+        ledger, evidence = Ledger(self._wrapped_table()), self.trace.wrap("evidence", self.evidence)
+        events = self.trace.wrap("events", self.events)
+        Reconciling(
+            ledger=ledger,
+            evidence=evidence,
+            bucket=self._wrapped_bucket,
+            discovery=self.trace.wrap("discovery", self),
+            gauges=self.trace.wrap("gauges", self.gauges),
+            closing=Closing(ledger, evidence, events, self.clock, self.tokens, self._log),
+            policies=self.policies,
+            clock=self.clock,
+            token=self.tokens,
+            time_left=FakeTimeLeft(self.clock, timedelta(minutes=5)),
+            log=self._log,
+            mismatch=timedelta(seconds=300),
+        ).tick()
+        asked, self.resumed = self.resumed, []
+        for run_id in asked:
+            self.discover({"resume": run_id})
+
+    def resume(self, run_id: str) -> None:
+        """The Discovery port: remembered until the tick is over."""
+        self.resumed.append(run_id)
+
+    def settle(self, minutes: int = 24 * 60) -> None:
+        """Let time go by, a tick a minute, all messages worked on, until every run is closed or waits."""
+        for _ in range(minutes):
+            while self.work():
+                pass
+            self.tick()
+            if not any(run.state not in ("reported", "awaiting_approval") for run in self.ledger.open_runs()):
+                return
+            self.clock.advance(60)
+        raise AssertionError(f"still open: {[(run.run_id, run.state) for run in self.ledger.open_runs()]}")
+
+    # what came of it
+
+    def run(self, answer: dict[str, object]) -> Run:
+        """The run that an answer speaks of, as of now."""
+        run = self.ledger.run(RunId.parse(str(answer["run_id"])))
+        assert run is not None
+        return run
+
+    def events_logged(self, name: str) -> list[dict[str, object]]:
+        """The fields of every log event of this name."""
+        return [fields for event, fields in self.logged if event == name]
+
+    def _log(self, event: str, **fields: object) -> None:
+        self.logged.append((event, fields))
+
+    def _wrapped_table(self) -> FakeTable:
+        return self.trace.wrap("table", self.table)
+
+    def _wrapped_bucket(self, name: str) -> FakeBucket:
+        return self.trace.wrap("bucket", self.bucket(name))
