@@ -21,10 +21,10 @@ from typing import Any
 import boto3
 from sexton.policy import Policy, PolicyError, load_policies
 
-from infra.config import ROOT
 from infra.local import emulator as emulators
 from infra.local.emulator import Emulator, EmulatorError
 
+ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 CDK = ROOT / "infra" / "cdk" / "node_modules" / ".bin" / "cdk"
 APP = shlex.join([sys.executable, str(ROOT / "app.py")])

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sexton.aws.keys import fits_xml
 from sexton.errors import CallFailed, Failure, ReasonClass
-from sexton.item import Item
+from sexton.item import Item, fits_xml
 from sexton.ports import Listing, Removed
 
 from tests.fakes.time import FakeClock
@@ -23,6 +22,7 @@ MAX_KEY = 1024  # bytes of UTF-8
 
 GONE = Failure(ReasonClass.GONE, "NoSuchKey", "the object does not exist")
 CHANGED = Failure(ReasonClass.CHANGED, "PreconditionFailed", "the object has another ETag")
+NO_BUCKET = Failure(ReasonClass.PERMANENT, "NoSuchBucket", "the bucket does not exist")
 LOCKED = Failure(ReasonClass.LOCKED, "AccessDenied", "the object is protected by object lock")
 
 
@@ -40,6 +40,7 @@ class FakeBucket:
     def __init__(self, clock: FakeClock, versioning: str = UNVERSIONED) -> None:
         self.clock = clock
         self.state = versioning
+        self.missing = False
         self.calls: Counter[str] = Counter()
         self.versions: dict[str, list[Version]] = {}
         self.locked: set[str] = set()
@@ -142,6 +143,8 @@ class FakeBucket:
 
     def _called(self, method: str) -> None:
         self.calls[method] += 1
+        if self.missing:
+            raise CallFailed(NO_BUCKET)
         waiting = self.call_failures.get(method)
         if waiting:
             raise CallFailed(waiting.pop(0))

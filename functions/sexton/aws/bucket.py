@@ -30,11 +30,14 @@ Removal = Removed | Failure
 class S3Bucket:
     """One bucket, every call with its expected owner; `deletes` is a client that tries nothing twice."""
 
-    def __init__(self, client: S3Client, deletes: S3Client, name: str, owner: str) -> None:
+    def __init__(
+        self, client: S3Client, deletes: S3Client, name: str, owner: str, timeout: timedelta = DELETE_TIMEOUT
+    ) -> None:
         self._client = client
         self._deletes = deletes
         self._name = name
         self._owner = owner
+        self._timeout = timeout
 
     def versioning(self) -> str:
         """`Enabled`, `Suspended` or `Unversioned`."""
@@ -73,7 +76,7 @@ class S3Bucket:
 
     def request_timeout(self) -> timedelta:
         """The longest that one call of `remove` may take, as far as the SDK bounds it."""
-        return DELETE_TIMEOUT
+        return self._timeout
 
     def _remove_together(self, items: Sequence[Item]) -> dict[str, Removal]:
         objects: Any = [{"Key": item.key, "ETag": item.etag} for item in items]

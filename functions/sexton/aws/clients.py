@@ -25,8 +25,7 @@ ATTEMPTS = 3
 
 # S3 answers for 1,000 keys within a second or two, and for a slow prefix much later; giving up early costs an
 # unknown effect, waiting long costs the lease.
-DELETE_READ = 20
-DELETE_TIMEOUT = timedelta(seconds=CONNECT + DELETE_READ)
+DELETE_TIMEOUT = timedelta(seconds=23)
 
 # A message must be sent, or known not to be, well before the dispatch that it belongs to is due again.
 SEND_CONNECT = 2
@@ -35,10 +34,11 @@ SEND_TIMEOUT = timedelta(seconds=SEND_CONNECT + SEND_READ)
 
 
 class Clients:
-    """One set of clients, made from one session."""
+    """One set of clients, made from one session. `delete_timeout` is the longest that one deletion may take."""
 
-    def __init__(self, session: Session | None = None) -> None:
+    def __init__(self, session: Session | None = None, delete_timeout: timedelta = DELETE_TIMEOUT) -> None:
         self._session = session or Session()
+        self.delete_timeout = delete_timeout
 
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
@@ -53,7 +53,9 @@ class Clients:
     @cached_property
     def s3_deletes(self) -> S3Client:
         """For removing: nothing is tried again, so that a lost reply is known as such."""
-        return cast("S3Client", self._client("s3", DELETE_READ, attempts=1))
+        total = self.delete_timeout.total_seconds()
+        connect = min(CONNECT, total / 3)
+        return cast("S3Client", self._client("s3", total - connect, attempts=1, connect=connect))
 
     @cached_property
     def sqs(self) -> SQSClient:
@@ -70,7 +72,7 @@ class Clients:
         """For the event bus."""
         return cast("EventBridgeClient", self._client("events", READ, attempts=ATTEMPTS))
 
-    def _client(self, service: str, read: int, *, attempts: int, connect: int = CONNECT) -> object:
+    def _client(self, service: str, read: float, *, attempts: int, connect: float = CONNECT) -> object:
         config = Config(
             connect_timeout=connect,
             read_timeout=read,

@@ -24,7 +24,7 @@ class Wiring:
 
     def __init__(self, settings: Settings, session: Session | None = None) -> None:
         self._settings = settings
-        self._clients = Clients(session)
+        self._clients = Clients(session, settings.delete_timeout)
 
     def table(self) -> ports.Table:
         """The ledger's table."""
@@ -57,4 +57,4 @@ class Wiring:
     def bucket(self, name: str) -> ports.Bucket:
         """A bucket with items."""
         clients, account = self._clients, self._settings.account
-        return S3Bucket(clients.s3, clients.s3_deletes, name, account)
+        return S3Bucket(clients.s3, clients.s3_deletes, name, account, clients.delete_timeout)
