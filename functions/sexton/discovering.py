@@ -37,7 +37,7 @@ class Discovering:
     def _trigger(self, event: Mapping[str, Any]) -> dict[str, object]:
         trigger = read_trigger(event)
         started = self.starting.start(trigger)
-        self.log("run_triggered", run_id=started.run_id, created=started.created, skipped=started.skipped)
+        self.log("run_triggered", run_id=started.run_id, new=started.created, skipped=started.skipped)
         run = self._run(started.run_id)
         if started.created and trigger.plan:
             run = self._carry_on(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ from tests.fakes.time import FakeClock, FakeTimeLeft, FakeTokens
 WORKER_TIMEOUT = timedelta(seconds=120)
 LEASE = WORKER_TIMEOUT + timedelta(seconds=30)
 VISIBILITY = WORKER_TIMEOUT * 6
+RESERVED = vars(logging.makeLogRecord({})).keys() | {"message", "asctime"}  # field names that logging refuses
 DISCOVERY_TIMEOUT = timedelta(minutes=15)
 
 
@@ -190,6 +192,7 @@ class World:
         return [fields for event, fields in self.logged if event == name]
 
     def _log(self, event: str, **fields: object) -> None:
+        assert not fields.keys() & RESERVED, f"logging would refuse {fields.keys() & RESERVED} of {event}"
         self.logged.append((event, fields))
 
     def _wrapped_table(self) -> FakeTable:

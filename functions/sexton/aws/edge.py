@@ -46,7 +46,7 @@ def time_left(context: LambdaContext) -> TimeLeft:
 
 
 def event_log(logger: Logger) -> Log:
-    """One structured line per transition."""
+    """One structured line per transition. No field may have a name that a LogRecord keeps for itself."""
 
     def log(event: str, **fields: object) -> None:
         logger.info(event, extra=fields)
