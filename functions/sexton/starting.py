@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, fiel
 
 from sexton import keys, run_transitions
 from sexton.errors import BadEvent, Refused, UnknownPolicy
-from sexton.instant import from_ms
+from sexton.instant import EPOCH, from_ms
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
 from sexton.policy import Policy
@@ -21,6 +22,8 @@ from sexton.run import Mode, RunId, RunState
 from sexton.table import Applied
 
 Policies = Mapping[str, Policy]
+
+DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:")
 
 
 class Trigger(BaseModel):
@@ -40,14 +43,19 @@ class Trigger(BaseModel):
 
     @field_validator("scheduled_time", mode="before")
     @classmethod
-    def _filled_in(cls, value: object) -> object:
+    def _as_written(cls, value: object) -> object:
         if isinstance(value, str) and value.startswith("<aws."):
             raise ValueError("the scheduler did not fill in its scheduled time; send a real time in RFC 3339")
+        # A bare number or date would be read as an instant that nobody meant.
+        if not isinstance(value, datetime) and not (isinstance(value, str) and DATE_AND_TIME.match(value)):
+            raise ValueError("it is no time in RFC 3339, such as 2026-11-30T02:00:00Z")
         return value
 
     @field_validator("scheduled_time")
     @classmethod
     def _whole_seconds(cls, value: datetime) -> datetime:
+        if value < EPOCH:
+            raise ValueError("it is before 1970")
         return value.replace(microsecond=0)
 
 
