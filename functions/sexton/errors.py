@@ -4,6 +4,7 @@ SextonError
 ├── Refused            the request is wrong or not allowed now: tell the person, change nothing
 │   ├── UnknownPolicy
 │   ├── UnknownRun
+│   ├── BadRunId
 │   ├── BadEvent       an event that is not one of ours
 │   └── SourceRefused  the source cannot be planned as the policy says: the run is invalidated
 ├── EvidenceAltered    what was read is not what was written: stop, nothing may be removed on its word
@@ -78,6 +79,12 @@ class UnknownRun(Refused):
     """The ledger holds no such run."""
 
     code = "unknown_run"
+
+
+class BadRunId(Refused):
+    """The text is no run id."""
+
+    code = "bad_run_id"
 
 
 class BadEvent(Refused):

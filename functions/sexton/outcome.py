@@ -88,10 +88,12 @@ class Recorded:
 
 
 def read_lines(lines: bytes) -> list[Recorded]:
-    """Read an outcome file. Raises ValueError or KeyError when it is none."""
+    """Read an outcome file. Raises ValueError, KeyError or TypeError when it is none."""
     found = []
     for line in lines.splitlines():
         fields = json.loads(line)
+        if not isinstance(fields, dict) or not isinstance(fields["index"], int):
+            raise TypeError("a line is no outcome")
         reason = fields.get("reason")
         name = f"{fields['outcome']}:{reason}" if reason else fields["outcome"]
         found.append(Recorded(fields["index"], fields["key"], name, fields))

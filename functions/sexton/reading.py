@@ -30,11 +30,14 @@ def open_items(evidence: Evidence, job: Job) -> list[tuple[int, Item]]:
 
 
 def read_outcomes(evidence: Evidence, file: str) -> list[outcome.Recorded]:
-    """An outcome file that the ledger names. Raises EvidenceAltered when there is none."""
+    """An outcome file that the ledger names. Raises EvidenceAltered when there is none, or it is none."""
     lines = evidence.get(file)
     if lines is None:
         raise EvidenceAltered(f"the outcome file {file} is gone")
-    return outcome.read_lines(lines)
+    try:
+        return outcome.read_lines(lines)
+    except (ValueError, KeyError, TypeError) as error:
+        raise EvidenceAltered(f"{file} is no outcome file ({type(error).__name__})") from error
 
 
 def record(evidence: Evidence, job: Job, outcomes: Sequence[outcome.Outcome], token: Token) -> str | None:

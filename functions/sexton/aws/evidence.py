@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from sexton.aws.errors import calls, code_of, was_retried
+from sexton.errors import EvidenceAltered
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -58,7 +60,7 @@ class S3Evidence:
         return True
 
     def get(self, key: str) -> bytes | None:
-        """The content, None when there is none."""
+        """The content, None when there is none. Raises EvidenceAltered for a `.gz` that is no longer one."""
         with calls():
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=key, ExpectedBucketOwner=self._owner)
@@ -67,7 +69,7 @@ class S3Evidence:
                 if code_of(error) == "NoSuchKey":
                     return None
                 raise
-        return gzip.decompress(body) if key.endswith(GZIP) else body
+        return _unzipped(key, body) if key.endswith(GZIP) else body
 
     def list(self, prefix: str) -> Iterator[str]:
         """The keys under a prefix, ascending; a page is asked for when it is reached."""
@@ -110,6 +112,13 @@ class _Taken(Exception):
 def _is_conflict(error: BaseException) -> bool:
     """Two writers of one key met: neither wrote, both may try again."""
     return isinstance(error, ClientError) and code_of(error) in ("ConditionalRequestConflict", "409")
+
+
+def _unzipped(key: str, body: bytes) -> bytes:
+    try:
+        return gzip.decompress(body)
+    except (OSError, EOFError, zlib.error) as error:
+        raise EvidenceAltered(f"{key} is not gzipped any more") from error
 
 
 def _content_type(key: str) -> str:

@@ -1,0 +1,216 @@
+"""Verifying a run from evidence alone: the ledger and the functions are not asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sexton import books, keys, part, plan
+from sexton.books import Books, Entry
+from sexton.closing import by_ending
+from sexton.decision import EXPIRED, judge
+from sexton.errors import EvidenceAltered
+from sexton.plan import Plan
+from sexton.policy import Policy
+from sexton.ports import Evidence
+from sexton.retain import cutoff
+
+DIFFERENCES_KEPT = 100
+COMPARED_WITH_PLAN = ("policy", "policy_version", "digest", "scanned", "planned", "planned_bytes")
+
+
+class Verdict(BaseModel):
+    """What verifying came to. It `holds` when nothing differs.
+
+    `books` is the revision that was verified, None for a run whose books are not in evidence: then only the plan
+    was. `digest` is the recomputed one. `counts` are those of the recomputed books, in the report's shape.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    holds: bool
+    differences: tuple[str, ...]
+    difference_count: int
+    digest: str
+    policy_version: str
+    parts: int
+    planned: int
+    books: int | None
+    jobs: int
+    outcome_files: int
+    counts: dict[str, Any]
+
+
+@dataclass
+class _Findings:
+    """Differences as they are found; the first hundred are kept in words."""
+
+    kept: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def differs(self, text: str) -> None:
+        self.count += 1
+        if len(self.kept) < DIFFERENCES_KEPT:
+            self.kept.append(text)
+
+    def expect(self, what: str, written: object, found: object) -> None:
+        if written != found:
+            self.differs(f"{what}: written is {_shown(written)}, recomputed {_shown(found)}")
+
+
+def verify(evidence: Evidence, run_id: str) -> Verdict:
+    """Recompute digest and books of a run, and say exactly what differs from what is written.
+
+    Raises NoPlan where evidence has no plan of the run, EvidenceAltered where its list cannot be read at all.
+    """
+    written, findings = plan.read(evidence, run_id), _Findings()
+    findings.expect("plan.json run_id", written.run_id, run_id)
+    policy = _policy(evidence, written, findings)
+    _verify_parts(evidence, written, policy, findings)
+    digest = part.digest(written.policy_version, written.cutoff, (each.sha256 for each in written.parts))
+    if written.digest is not None:
+        findings.expect("digest of the plan", written.digest, digest)
+    revision = newest_revision(evidence, run_id)
+    entries = _entries(evidence, run_id, revision, findings) if revision else []
+    compared = Books()
+    if revision:
+        compared = _verify_books(evidence, written, entries, findings)
+        _verify_report(evidence, written, revision, len(entries), compared, findings)
+    return Verdict(
+        run_id=run_id,
+        holds=findings.count == 0,
+        differences=tuple(findings.kept),
+        difference_count=findings.count,
+        digest=digest,
+        policy_version=written.policy_version,
+        parts=len(written.parts),
+        planned=written.planned,
+        books=revision,
+        jobs=len(entries),
+        outcome_files=sum(len(entry.outcome_files) for entry in entries),
+        counts=by_ending(compared.counts) if revision else {},
+    )
+
+
+def newest_revision(evidence: Evidence, run_id: str) -> int | None:
+    """The latest revision of which a report stands in evidence; books without one are of a closing that crashed."""
+    found = (key.rsplit("/", 1)[-1] for key in evidence.list(f"runs/{run_id}/report-"))
+    numbers = [name.removeprefix("report-").removesuffix(".json") for name in found]
+    return max((int(number) for number in numbers if number.isdigit()), default=None)
+
+
+def _policy(evidence: Evidence, written: Plan, findings: _Findings) -> Policy | None:
+    """The policy that the plan was made under, if its copy is what its version says."""
+    key = keys.policy(written.policy, written.policy_version)
+    text = evidence.get(key)
+    if text is None:
+        findings.differs(f"{key}: the copy of the policy is gone")
+        return None
+    findings.expect(f"{key}: version of the policy", written.policy_version, hashlib.sha256(text).hexdigest())
+    try:
+        policy = Policy.from_canonical(text)
+    except ValidationError:
+        findings.differs(f"{key}: the copy is no policy that this version of Sexton can read")
+        return None
+    findings.expect("plan.json policy", written.policy, policy.id)
+    findings.expect("cutoff", written.cutoff, cutoff(written.scheduled_time, policy.retain))
+    return policy
+
+
+def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, findings: _Findings) -> None:
+    """Every part is what its hash says, no item stands twice, each had its time, and the sums are the plan's."""
+    judged = judge(policy, written.cutoff) if policy else None
+    count, size, last = 0, 0, ""
+    for place, planned in enumerate(written.parts):
+        findings.expect(
+            f"key of part {planned.seq}", planned.key, keys.part(written.run_id, planned.seq, planned.sha256)
+        )
+        findings.expect(f"number of part {place}", planned.seq, f"000{place:05d}")
+        try:
+            items = plan.read_part(evidence, planned)
+        except (EvidenceAltered, ValueError, KeyError) as error:
+            findings.differs(f"part {planned.seq}: {error}")
+            continue
+        count, bytes_here = count + len(items), sum(item.size for item in items)
+        size += bytes_here
+        findings.expect(f"bytes of part {planned.seq}", planned.bytes, bytes_here)
+        for index, item in enumerate(items):
+            if item.key < last or (item.key == last and item.version_id is None):
+                findings.differs(f"part {planned.seq}: item {index} is out of order, or planned twice")
+            last = item.key
+            decision = judged(item) if judged else EXPIRED
+            if decision.action != "remove":
+                findings.differs(f"part {planned.seq}: item {index} must not be planned: {decision.reason}")
+    findings.expect("planned items", written.planned, count)
+    findings.expect("planned bytes", written.planned_bytes, size)
+
+
+def _entries(evidence: Evidence, run_id: str, revision: int, findings: _Findings) -> list[Entry]:
+    key = keys.books(run_id, revision)
+    try:
+        lines = evidence.get(key)
+        if lines is None:
+            raise EvidenceAltered("the books are gone")
+        return [Entry.from_line(text) for text in lines.splitlines()]
+    except EvidenceAltered as error:
+        findings.differs(f"{key}: {error}")
+    except (ValueError, KeyError, TypeError) as error:
+        findings.differs(f"{key}: a line is no entry of the books ({type(error).__name__})")
+    return []
+
+
+def _verify_books(evidence: Evidence, written: Plan, entries: list[Entry], findings: _Findings) -> Books:
+    """The books are about the plan's own parts and the run's own files, and they balance."""
+    for text in _strangers(written, entries):
+        findings.differs(text)
+    compared = books.compare(evidence, entries)
+    for text in compared.problems:
+        findings.differs(f"books: {text}")
+    findings.count += max(0, compared.problem_count - len(compared.problems))
+    findings.expect("items in the books", written.planned, compared.planned)
+    return compared
+
+
+def _strangers(written: Plan, entries: list[Entry]) -> Iterator[str]:
+    parts = {planned.seq: (planned.key, planned.sha256) for planned in written.parts}
+    for entry in entries:
+        if not entry.job_id.startswith(f"{written.run_id}."):
+            yield f"books: job {entry.job_id} is not of this run"
+        if parts.get(entry.part) != (entry.part_key, entry.part_sha256):
+            yield f"books: job {entry.job_id} has another part than the plan"
+        if entry.state not in ("succeeded", "dead", "cancelled"):
+            yield f"books: job {entry.job_id} was {entry.state} when the run was closed"
+        for file in entry.outcome_files:
+            if not file.startswith(f"outcomes/{written.run_id}/"):
+                yield f"books: job {entry.job_id} names {file}, which is not of this run"
+    for seq in parts.keys() - {entry.part for entry in entries}:
+        yield f"books: part {seq} has no job"
+
+
+def _verify_report(
+    evidence: Evidence, written: Plan, revision: int, jobs: int, compared: Books, findings: _Findings
+) -> None:
+    """The report says of the plan what the plan says, and of the outcomes what the books come to."""
+    key = keys.report(written.run_id, revision)
+    try:
+        report = json.loads(evidence.get(key) or b"")
+    except ValueError:
+        findings.differs(f"{key}: the report cannot be read")
+        return
+    for name in COMPARED_WITH_PLAN:
+        findings.expect(f"{key}: {name}", report.get(name), getattr(written, name))
+    for name, found in (
+        {"run_id": written.run_id, "revision": revision, "jobs": jobs} | by_ending(compared.counts)
+    ).items():
+        findings.expect(f"{key}: {name}", report.get(name), found)
+    findings.expect(f"{key}: balanced", report.get("balanced"), compared.balanced)
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, default=str, sort_keys=True)
