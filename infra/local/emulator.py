@@ -91,12 +91,15 @@ class Emulator:
             return bool(reply.status == 200)
 
 
-def start(folder: Path, extra: Mapping[str, str] | None = None) -> Emulator:
-    """Start an emulator that keeps its state and log in a folder, and wait until it answers."""
+def start(folder: Path, extra: Mapping[str, str] | None = None, account: str | None = None) -> Emulator:
+    """Start an emulator that keeps its state and log in a folder, and wait until it answers.
+
+    `extra` is more environment for it and for the functions; without an `account` it gets one of its own.
+    """
     scratch = folder / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)
     port = _free_port()
-    account = "".join(random.choices("123456789", k=12))
+    account = account or "".join(random.choices("123456789", k=12))
     log = folder / "emulator.log"
     emulator = Emulator(port=port, pid=_spawn(port, account, folder, log, extra or {}), account=account, folder=folder)
     try:
@@ -108,9 +111,9 @@ def start(folder: Path, extra: Mapping[str, str] | None = None) -> Emulator:
 
 
 @contextlib.contextmanager
-def running(folder: Path, extra: Mapping[str, str] | None = None) -> Iterator[Emulator]:
+def running(folder: Path, extra: Mapping[str, str] | None = None, account: str | None = None) -> Iterator[Emulator]:
     """An emulator for as long as the block lasts."""
-    emulator = start(folder, extra)
+    emulator = start(folder, extra, account)
     try:
         yield emulator
     finally:
