@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from sexton import malformed
 from sexton.job import Job, JobState, open_sk
 from sexton.job_transitions import run_partition
 from sexton.ports import Rows, Table
@@ -66,6 +67,10 @@ class Ledger:
     def policies(self) -> list[Row]:
         """The policy rows of what is or was deployed, eventually consistent."""
         return list(self._all_open("POLICIES"))
+
+    def malformed(self, day: datetime) -> Iterator[Row]:
+        """The records of a day's messages that were none of ours, or claimed what the ledger does not say."""
+        return self._all(malformed.partition(day), malformed.MESSAGE)
 
     def _all(self, pk: str, prefix: str, descending: bool = False) -> Iterator[Row]:
         page: Rows | None = None

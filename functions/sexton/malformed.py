@@ -12,6 +12,7 @@ from sexton.table import Key, Write, absent, any_of, before
 KEPT_A_DAY = 1000
 KEEP = timedelta(days=400)
 EXCERPT = 200
+MESSAGE = "MESSAGE#"
 
 Kind = Literal["malformed", "policy_mismatch"]
 
@@ -32,7 +33,7 @@ def record(message_id: str, kind: Kind, why: str, body: str, now: datetime, writ
         add={"records": 1},
     )
     one = Write(
-        Key(partition(now), f"MESSAGE#{message_id}"),
+        Key(partition(now), f"{MESSAGE}{message_id}"),
         write_id,
         (absent("pk"),),
         set={

@@ -1,0 +1,142 @@
+"""A deployed stack, found by its name, and its ports under the rights of whoever asks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from boto3.session import Session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from sexton.aws.bucket import S3Bucket
+from sexton.aws.clients import CONNECT, READ, Clients
+from sexton.aws.edge import clock
+from sexton.aws.errors import calls, code_of
+from sexton.aws.evidence import S3Evidence
+from sexton.aws.functions import LambdaDiscovery
+from sexton.aws.table import DynamoTable
+from sexton.deployment import Deployment, FunctionFailed
+from sexton.errors import Refused
+from sexton.ledger import Ledger
+from sexton.redact import redact
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_sts import STSClient
+
+NEEDED = ("LedgerTableName", "EvidenceBucketName", "DiscoveryFunctionName", "ReconcilerFunctionName")
+ANSWER = 310  # seconds to wait for a function: a tick may take five minutes
+UNKNOWN_CALLER = "cli"
+
+
+class StackNotFound(Refused):
+    """The account and region have no such stack, or it is not one of Sexton's."""
+
+    code = "stack_not_found"
+
+
+class LambdaFunctions:
+    """The functions of a stack; a call that waits is never repeated by the SDK."""
+
+    def __init__(self, client: LambdaClient, events: LambdaClient, discovery: str, reconciler: str) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._reconciler = reconciler
+        self._later = LambdaDiscovery(events, discovery)
+
+    def discover(self, event: Mapping[str, object]) -> Mapping[str, object]:
+        """Call discovery and wait for its answer."""
+        answer = self._called(self._discovery, event)
+        if not isinstance(answer, dict):
+            raise FunctionFailed(f"{self._discovery} gave no answer that can be read")
+        return answer
+
+    def resume(self, run_id: str) -> None:
+        """Ask discovery to go on with a run."""
+        self._later.resume(run_id)
+
+    def tick(self, event: Mapping[str, object]) -> None:
+        """Call the reconciler and wait until it is through."""
+        self._called(self._reconciler, event)
+
+    def _called(self, function: str, event: Mapping[str, object]) -> object:
+        with calls(only_attempt=True):
+            reply = self._client.invoke(FunctionName=function, Payload=json.dumps(event).encode("ascii"))
+            payload = reply["Payload"].read()
+        try:
+            answer = json.loads(payload or b"null")
+        except ValueError as error:
+            raise FunctionFailed(f"{function} gave no answer that can be read") from error
+        if reply.get("FunctionError"):
+            raise FunctionFailed(f"{function}: {_error_of(answer)}")
+        return answer
+
+
+def connect(stack: str, session: Session | None = None) -> Deployment:
+    """The deployment of a stack's name, by the ordinary AWS configuration. Raises StackNotFound, CallFailed."""
+    session = session or Session()
+    with calls():
+        account, outputs = _find(stack, session)
+        clients = Clients(session)
+        buckets = clients.s3
+
+        def look(bucket: str, key: str) -> Any:
+            return S3Bucket(buckets, buckets, bucket, account).head(key)
+
+        return Deployment(
+            ledger=Ledger(DynamoTable(clients.dynamodb, outputs["LedgerTableName"])),
+            evidence=S3Evidence(buckets, outputs["EvidenceBucketName"], account),
+            look=look,
+            functions=LambdaFunctions(
+                cast("LambdaClient", _client(session, "lambda", ANSWER, attempts=1)),
+                clients.functions,
+                outputs["DiscoveryFunctionName"],
+                outputs["ReconcilerFunctionName"],
+            ),
+            caller=lambda: _caller(session),
+            clock=clock,
+            sleep=time.sleep,
+        )
+
+
+def _find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
+    """The stack's account and outputs."""
+    cloudformation = cast("CloudFormationClient", _client(session, "cloudformation", READ))
+    try:
+        found = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        if code_of(error) == "ValidationError":  # of a name that is none, or of a stack that is not there
+            raise StackNotFound(f"there is no stack {stack!r} in region {session.region_name}") from error
+        raise
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in found[0].get("Outputs", [])}
+    missing = [name for name in NEEDED if name not in outputs]
+    if missing:
+        state = found[0]["StackStatus"]
+        raise StackNotFound(f"stack {stack!r} ({state}) is not Sexton's, or not yet: it has no {', '.join(missing)}")
+    return found[0]["StackId"].split(":")[4], outputs
+
+
+def _caller(session: Session) -> str:
+    """Who is asking, as AWS knows them; a run can be started without the right to ask that."""
+    sts = cast("STSClient", _client(session, "sts", READ))
+    try:
+        return sts.get_caller_identity()["Arn"]
+    except (BotoCoreError, ClientError):
+        return UNKNOWN_CALLER
+
+
+def _client(session: Session, service: str, read: int, *, attempts: int = 3) -> object:
+    config = Config(
+        connect_timeout=CONNECT, read_timeout=read, retries={"mode": "standard", "total_max_attempts": attempts}
+    )
+    make: Any = session.client  # its stubs know each service by a literal name only
+    return make(service, config=config)
+
+
+def _error_of(answer: object) -> str:
+    fields = answer if isinstance(answer, dict) else {}
+    return redact(f"{fields.get('errorType', 'Error')}: {fields.get('errorMessage', 'it gave no message')}")

@@ -1,0 +1,269 @@
+"""Explaining one object: every run that planned it and what came of it, and what the policies would do now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+
+from sexton import keys, part
+from sexton.decision import decide
+from sexton.deployment import Look
+from sexton.errors import CallFailed, EvidenceAltered, Failure, Refused
+from sexton.item import Item
+from sexton.job import Job, JobState
+from sexton.ledger import Ledger
+from sexton.outcome import Ending
+from sexton.policy import Policy
+from sexton.ports import Clock, Evidence
+from sexton.reading import read_outcomes, read_part
+from sexton.retain import cutoff
+from sexton.run import WAITING, Run
+from sexton.showing import known_policies
+
+SCHEME = "s3://"
+OPEN = "open"  # it has no outcome yet
+PLANNED = "planned"  # nothing is done with it until a person approves
+
+
+class BadAddress(Refused):
+    """The text is no address of an object."""
+
+    code = "bad_address"
+
+
+class SeenItem(BaseModel):
+    """An object as it was seen at one time."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    etag: str
+    size: int
+    storage_class: str
+    last_modified: AwareDatetime | None
+    version_id: str | None = None
+
+
+class Attempted(BaseModel):
+    """One attempt of the job that did not end in success."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: AwareDatetime
+    attempt: int
+    event: str
+    code: str
+    summary: str
+
+
+class Fate(BaseModel):
+    """What came of the object in one run.
+
+    `outcome` is deleted, skipped, dead or cancelled; `open` while there is none, `planned` while the run waits for a
+    person. `observed` is the last look before the outcome, where it was not what had been planned.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    policy: str
+    policy_version: str
+    mode: str
+    run_state: str
+    scheduled_time: AwareDatetime
+    cutoff: AwareDatetime
+    planned: SeenItem
+    job_id: str
+    index: int
+    outcome: str
+    reason: str | None
+    at: AwareDatetime | None
+    unproven: bool
+    observed: dict[str, Any] | None
+    marker_version_id: str | None
+    attempts: int
+    history: tuple[Attempted, ...]
+    summary: str | None
+    next_action: str | None
+
+
+class Verdict(BaseModel):
+    """What one deployed policy says of the object now: remove or keep; `unknown` where the object cannot be seen."""
+
+    model_config = ConfigDict(frozen=True)
+
+    policy: str
+    policy_version: str
+    mode: str
+    cutoff: AwareDatetime
+    action: str
+    reason: str
+
+
+class Explanation(BaseModel):
+    """`now` is the object as it is, None when nothing is there or it cannot be looked at (then `look_failed`)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bucket: str
+    key: str
+    now: SeenItem | None
+    look_failed: str | None
+    runs: tuple[Fate, ...]
+    policies: tuple[Verdict, ...]
+
+
+def address(text: str) -> tuple[str, str]:
+    """Bucket and key of `s3://bucket/key`; the key is taken byte by byte. Raises BadAddress."""
+    bucket, slash, key = text.removeprefix(SCHEME).partition("/")
+    if not text.startswith(SCHEME) or not bucket or not slash or not key:
+        raise BadAddress(f"{text!r} is no address of an object; one looks like s3://bucket/path/to/key")
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise BadAddress("the key is no UTF-8, and every key in S3 is") from error
+    return bucket, key
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """Explains objects, reading only."""
+
+    ledger: Ledger
+    evidence: Evidence
+    look: Look
+    clock: Clock
+    _copies: dict[tuple[str, str], Policy] = field(default_factory=dict)
+
+    def explain(self, text: str) -> Explanation:
+        """Everything that is known of the object. Raises BadAddress, EvidenceAltered."""
+        bucket, key = address(text)
+        now, failed = self._looked(bucket, key)
+        return Explanation(
+            bucket=bucket,
+            key=key,
+            now=_seen(now) if now else None,
+            look_failed=f"{failed.code}: {failed.summary}" if failed else None,
+            runs=tuple(sorted(self._fates(bucket, key), key=lambda fate: fate.scheduled_time, reverse=True)),
+            policies=tuple(self._verdicts(bucket, now, failed)),
+        )
+
+    def _looked(self, bucket: str, key: str) -> tuple[Item | None, Failure | None]:
+        """The object now; a look that fails leaves the past to be explained all the same."""
+        try:
+            return self.look(bucket, key), None
+        except CallFailed as failed:
+            return None, failed.failure
+
+    def _fates(self, bucket: str, key: str) -> Iterator[Fate]:
+        for policy in known_policies(self.ledger):
+            for run in self.ledger.runs(policy):
+                if self._copy(run.policy, run.policy_version).source.bucket == bucket:
+                    yield from self._in_run(run, key)
+
+    def _copy(self, policy: str, version: str) -> Policy:
+        """The policy as it was when a run was planned under it; what it said is in evidence."""
+        if (policy, version) not in self._copies:
+            text = self.evidence.get(keys.policy(policy, version))
+            if text is None:
+                raise EvidenceAltered(f"{keys.policy(policy, version)}: the copy of the policy is gone")
+            try:
+                self._copies[policy, version] = Policy.from_canonical(text)
+            except ValidationError as error:
+                raise EvidenceAltered(f"{keys.policy(policy, version)}: the copy cannot be read") from error
+        return self._copies[policy, version]
+
+    def _in_run(self, run: Run, key: str) -> Iterator[Fate]:
+        """At most one: the job whose range the key lies in, and that answers for it."""
+        for job in self.ledger.jobs(run.run_id):
+            if job.first_key <= key <= job.last_key:
+                lines = part.read(read_part(self.evidence, job), job.part_sha256)
+                yield from (
+                    _Answer(self.evidence, run, job, index, lines[index]).fate()
+                    for index in job.indexes()
+                    if lines[index].key == key
+                )
+
+    def _verdicts(self, bucket: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
+        for row in self.ledger.policies():
+            version = str(row.get("deployed_version", ""))
+            if version and (policy := self._copy(row["policy"], version)).source.bucket == bucket:
+                yield _verdict(policy, version, now, failed, self.clock())
+
+
+def _verdict(policy: Policy, version: str, now: Item | None, failed: Failure | None, at: datetime) -> Verdict:
+    cut = cutoff(at.replace(microsecond=0), policy.retain)
+    if failed is not None:
+        action, reason = "unknown", failed.code
+    elif now is None:
+        action, reason = "keep", "absent"
+    else:
+        decision = decide(policy, now, cut)
+        action, reason = decision.action, decision.reason
+    return Verdict(policy=policy.id, policy_version=version, mode=policy.mode, cutoff=cut, action=action, reason=reason)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A job's answer for one of its items: what a file recorded, else what the row implies."""
+
+    evidence: Evidence
+    run: Run
+    job: Job
+    index: int
+    planned: Item
+
+    def fate(self) -> Fate:
+        run, job, recorded = self.run, self.job, self._recorded
+        return Fate(
+            run_id=run.run_id,
+            policy=run.policy,
+            policy_version=run.policy_version,
+            mode=run.mode,
+            run_state=run.state.value,
+            scheduled_time=run.scheduled_time,
+            cutoff=run.cutoff,
+            planned=_seen(self.planned),
+            job_id=job.job_id,
+            index=self.index,
+            outcome=recorded.get("outcome") or self._implied(),
+            reason=recorded.get("reason") if recorded else self._reason(),
+            at=recorded.get("at") or self._implied_at(),
+            unproven=bool(recorded.get("unproven")),
+            observed=recorded.get("observed"),
+            marker_version_id=recorded.get("marker_version_id"),
+            attempts=job.attempt,
+            history=tuple(Attempted(**failed.model_dump()) for failed in job.history),
+            summary=None if recorded else job.summary,
+            next_action=None if recorded else job.next_action,
+        )
+
+    @cached_property
+    def _recorded(self) -> Mapping[str, Any]:
+        for file in self.job.files:
+            for line in read_outcomes(self.evidence, file):
+                if line.index == self.index:
+                    return line.fields
+        return {}
+
+    def _implied(self) -> str:
+        if self.job.state is JobState.DEAD:
+            return Ending.DEAD
+        if self.job.state is JobState.CANCELLED:
+            return Ending.CANCELLED
+        return PLANNED if self.run.state in WAITING else OPEN
+
+    def _reason(self) -> str | None:
+        return self.run.reason if self.job.state is JobState.CANCELLED else self.job.reason
+
+    def _implied_at(self) -> datetime | None:
+        return self.job.dead_at if self.job.state is JobState.DEAD else self.job.settled_at
+
+
+def _seen(item: Item) -> SeenItem:
+    return SeenItem(**item._asdict())
