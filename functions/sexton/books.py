@@ -116,7 +116,7 @@ def _compare_part(evidence: Evidence, seq: str, jobs: list[Entry], books: Books)
             books.problem(f"part {seq}: an outcome for item {end.index}, which was never planned")
         elif items[end.index].key != end.key:
             books.problem(f"part {seq}: the outcome for item {end.index} names another key")
-    for index, name in _implied(jobs, seen):
+    for index, name in list(_implied(jobs, seen)):  # all of them before any is counted: two rows must not share one
         seen[index] += 1
         books.counts[name] += 1
     for index in range(len(items)):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from sexton import books, keys, run_transitions
 from sexton.books import Books
+from sexton.errors import EvidenceAltered
 from sexton.item import rfc3339
-from sexton.job import OPEN, Job, JobState
+from sexton.job import OPEN, Job
 from sexton.ledger import Ledger
 from sexton.planning import write_plan
 from sexton.ports import Clock, Events, Evidence, Log, Token
@@ -17,6 +18,7 @@ from sexton.run import Run, RunState
 from sexton.table import Applied, Check, Write
 
 REPORT_SCHEMA = 1
+ANNOUNCED = ("run_id", "policy", "state", "balanced", "deleted", "deleted_unproven", "skipped", "dead", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,28 @@ class Closing:
         if compared.planned != run.planned:
             compared.problem(f"{run.planned} items were planned, the books have {compared.planned}")
         revision = self._write_evidence(run, jobs, compared)
-        dead = sum(job.state is JobState.DEAD for job in jobs)
-        if not self._change_state(run, compared.balanced, dead, revision):
+        if not self._change_state(run, compared.balanced, revision):
             return False
-        self._tell(run, compared, revision)
+        closed = self.ledger.run(run.id)
+        if closed is not None and closed.closed:
+            self.announce(closed)
         return True
+
+    def announce(self, run: Run) -> None:
+        """Tell of a closed run, then list it no more; the tick does it again where a crash came between.
+
+        So it is told at least once, and only what the ledger says.
+        """
+        file = keys.report(run.run_id, run.report_revision)
+        text = self.evidence.get(file)
+        if text is None:
+            raise EvidenceAltered(f"the report {file} is gone")
+        report = json.loads(text)
+        detail = {"schema": 1, "report": file} | {name: report[name] for name in ANNOUNCED}
+        self.events.put("Run Closed", detail)
+        self.log("run_closed", **detail)
+        needs_a_person = bool(report["dead"]) or not run.balanced
+        self.ledger.table.write(run_transitions.announced(run, needs_a_person, self.token()))
 
     def _write_evidence(self, run: Run, jobs: list[Job], compared: Books) -> int:
         """Books and report under a new revision: one that a crash left behind without its state change stays."""
@@ -83,26 +102,12 @@ class Closing:
             "problems": compared.problems,
         }
 
-    def _change_state(self, run: Run, balanced: bool, dead: int, revision: int) -> bool:
+    def _change_state(self, run: Run, balanced: bool, revision: int) -> bool:
         token, now = self.token(), self.clock()
-        writes: list[Write | Check] = [run_transitions.close(run, balanced, dead, revision, now, token)]
+        writes: list[Write | Check] = [run_transitions.close(run, balanced, revision, now, token)]
         if self.ledger.policy(run.policy).get("open_run") == run.run_id:
             writes.append(run_transitions.free_slot(run, token))
         return isinstance(self.ledger.table.transact(writes), Applied)
-
-    def _tell(self, run: Run, compared: Books, revision: int) -> None:
-        """At least once: a crash between the state change and here loses the event, the ledger keeps the fact."""
-        detail: dict[str, object] = {
-            "schema": 1,
-            "run_id": run.run_id,
-            "policy": run.policy,
-            "state": "invalidated" if run.state is RunState.INVALIDATED else "completed",
-            "balanced": compared.balanced,
-            "report": keys.report(run.run_id, revision),
-            **by_ending(compared.counts),
-        }
-        self.events.put("Run Closed", detail)
-        self.log("run_closed", **detail)
 
 
 def by_ending(counts: Counter[str] | dict[str, int]) -> dict[str, object]:

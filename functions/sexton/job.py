@@ -161,6 +161,13 @@ class Job(BaseModel):
         """Whether it crashed workers twice and has more than one open item: then it is only split."""
         return self.no_records + found_no_record >= NO_RECORDS_TO_SPLIT and self.open_items > 1
 
+    def may_split(self, limits: Limits, found_no_record: bool = False) -> bool:
+        """Whether it is to be split and has a claim left for that: one more than its attempts, whatever its age.
+
+        No more: a job that cannot even be split, because its part is gone, must end too.
+        """
+        return self.to_split(found_no_record) and self.attempt <= limits.max_attempts
+
 
 def open_sk(state: JobState, at: datetime) -> str:
     """A job's place in the open index: by state, then by the time that matters in it."""

@@ -389,11 +389,11 @@ def release(job: Job, gained: Gained, how: Release, now: datetime, write_id: str
 
 
 def split_off(
-    job: Job, span: Span, indexes: Sequence[int], items: Sequence[Item], now: datetime, write_id: str
+    job: Job, span: Span, indexes: Sequence[int], items: Mapping[int, Item], now: datetime, write_id: str
 ) -> Write:
     """- -> ready: a range of the parent's part that leaves for a row of its own; the row must be absent.
 
-    `indexes` are the open ones of the span, `items` the whole part. The child inherits maybe_done, the age
+    `indexes` are the open ones of the span, `items` at least theirs. The child inherits maybe_done, the age
     clock, and the parent's outcome files and split-off ranges; it answers for no item in them.
     """
     seq = f"{job.seq}.{span.start:04d}"
@@ -431,12 +431,6 @@ def split_off(
         },
         add={"rev": 1},
     )
-
-
-USED_UP = {
-    "attempts": "every attempt failed",
-    "age": "it grew older than the policy's max_age",
-}
 
 
 def last_failure(job: Job) -> Failure:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sexton.instant import Instant
@@ -61,8 +63,8 @@ def read(body: str) -> Message:
 
 
 def write(job: Job, policy_version: str, cutoff: Instant) -> str:
-    """The message for a job."""
-    return Message(
+    """The message for a job, in ASCII: SQS refuses characters that a key may have."""
+    message = Message(
         schema=SCHEMA,
         job_id=job.job_id,
         run_id=job.run_id,
@@ -74,4 +76,5 @@ def write(job: Job, policy_version: str, cutoff: Instant) -> str:
         end=job.end,
         count=job.count,
         first_key=job.first_key,
-    ).model_dump_json(by_alias=True)
+    )
+    return json.dumps(message.model_dump(mode="json", by_alias=True), separators=(",", ":"))

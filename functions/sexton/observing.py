@@ -9,8 +9,15 @@ from sexton.item import Item
 from sexton.ports import Bucket
 
 PAGE = 1000  # keys in one LIST call
+LOOK_CALLS = 50  # a look of so many calls is a few seconds old when it is done, well within the ten it may be used
 MAX_KEY_BYTES = 1024
 LAST_CHARACTER = "\U0010ffff"
+
+
+def at_once(items: int, span: int) -> int:
+    """How many of so many items, spread over `span` listed objects, one look takes: all, if that needs few calls."""
+    calls = min(-(-span // PAGE), items)
+    return items if calls <= LOOK_CALLS else max(1, items * LOOK_CALLS // calls)
 
 
 def observe(bucket: Bucket, items: Sequence[Item], span: int) -> Mapping[str, Item | None]:

@@ -92,7 +92,7 @@ def _met_open(job: Job, limits: Limits, now: datetime, resumed_at: datetime | No
     expired = job.state is JobState.LEASED
     if expired and job.lease_expires_at is not None and job.lease_expires_at >= now:
         return Wait(job.lease_expires_at - now + timedelta(seconds=1), "another worker holds it")
-    if job.to_split(found_no_record=expired):
+    if job.may_split(limits, found_no_record=expired):
         return TakeOver(job)
     if job.not_before is not None and job.not_before > now:
         return Wait(job.not_before - now, "it came early")

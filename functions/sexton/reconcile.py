@@ -65,8 +65,8 @@ class Reconciling:
             return None
         try:
             run = self.ledger.run(listed.id)
-            if run is not None and not run.closed:
-                self.attend(run)
+            if run is not None:
+                self.closing.announce(run) if run.closed else self.attend(run)
         except SextonError as error:
             self.log("run_not_attended", run_id=listed.run_id, error=str(error))
             return f"{listed.run_id}: {error}"
@@ -127,14 +127,16 @@ class Reconciling:
     def _keep_working(self, run: Run, policy: Policy | None, now: datetime) -> None:
         if run.mismatch_since is not None or policy is None:
             return  # nothing more goes under the old rule; a deploy that is only half done ends by itself
-        for job in self.ledger.open_jobs(run.run_id, JobState.LEASED, up_to=now):
-            self._expire(job, now)
+        nothing_open = True
+        for job in self.ledger.open_jobs(run.run_id, JobState.LEASED):
+            nothing_open = False
+            if job.lease_expires_at is not None and job.lease_expires_at < now:
+                self._expire(job, now)
         limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
         due = run.state is RunState.DISPATCHING
-        nothing_open = True
         for job in self.ledger.open_jobs(run.run_id, JobState.READY):
             nothing_open = False
-            if job.used_up(limits, now, run.resumed_at) and not job.to_split():
+            if job.used_up(limits, now, run.resumed_at) and not job.may_split(limits):
                 self._give_up(job, run, policy)
             elif job.dispatch_due is not None and job.dispatch_due <= now:
                 due = True
@@ -153,20 +155,24 @@ class Reconciling:
         job = self.ledger.job(listed.key)
         if job is None or job.state is not JobState.READY or job.rev != listed.rev:
             return
-        failure = last_failure(job)
-        try:
-            gained = self._observed(job, run, policy)
-        except CallFailed as failed:
-            if failed.failure.reason_class is not ReasonClass.PERMANENT:
-                raise
-            gained, failure = NOTHING, _cannot_tell(failed.failure)
-        except EvidenceAltered as altered:
-            gained, failure = NOTHING, Failure(ReasonClass.PERMANENT, "evidence_altered", str(altered))
+        gained, trouble = self._observed_or_not(job, run, policy)
         now, token = self.clock(), self.token()
         if gained.items == job.open_items:
             self._settle(job, job_transitions.succeed(job, gained, now, token))
         else:
+            failure = trouble or last_failure(job)
             self._settle(job, job_transitions.die(job, gained, failure, failure.code, now, token))
+
+    def _observed_or_not(self, job: Job, run: Run, policy: Policy) -> tuple[Gained, Failure | None]:
+        """What a look made certain, or why none ever will: then the job is dead, and a person must judge."""
+        try:
+            return self._observed(job, run, policy), None
+        except CallFailed as failed:
+            if failed.failure.reason_class is not ReasonClass.PERMANENT:
+                raise
+            return NOTHING, _cannot_tell(failed.failure)
+        except EvidenceAltered as altered:
+            return NOTHING, Failure(ReasonClass.PERMANENT, "evidence_altered", str(altered))
 
     def _observed(self, job: Job, run: Run, policy: Policy) -> Gained:
         """What a read-only look makes certain: absent was done, changed is to be left alone. The rest stays open."""
@@ -209,9 +215,13 @@ class Reconciling:
             if not isinstance(written, Applied) or written.row is None:
                 return False
             job = Job.from_row(written.row)
-        gained = self._observed(job, run, policy)
-        end = job_transitions.succeed if gained.items == job.open_items else job_transitions.cancel
-        self._settle(job, end(job, gained, self.clock(), self.token()))
+        gained, trouble = self._observed_or_not(job, run, policy)
+        now, token = self.clock(), self.token()
+        if trouble:
+            self._settle(job, job_transitions.die(job, gained, trouble, trouble.code, now, token))
+        else:
+            end = job_transitions.succeed if gained.items == job.open_items else job_transitions.cancel
+            self._settle(job, end(job, gained, now, token))
         return True
 
     def _policy_of(self, run: Run, deployed: Policy | None) -> Policy:

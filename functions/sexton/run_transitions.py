@@ -194,13 +194,12 @@ def invalidate(run: Run, reason: str, message: str, now: datetime, write_id: str
     )
 
 
-def close(run: Run, balanced: bool, dead: int, revision: int, now: datetime, write_id: str) -> Write:
+def close(run: Run, balanced: bool, revision: int, now: datetime, write_id: str) -> Write:
     """draining -> completed, or an invalidated run's closing: no job is open, run rev observed before the scan.
 
-    A run with dead jobs, or whose books do not balance, stays listed for a person.
+    The run stays listed as open until its closing was announced.
     """
     state = RunState.COMPLETED if run.state in AT_WORK else run.state
-    attention = dead > 0 or not balanced
     return Write(
         run.key,
         write_id,
@@ -211,10 +210,23 @@ def close(run: Run, balanced: bool, dead: int, revision: int, now: datetime, wri
             "report_revision": revision,
             "closed_at": ms(now),
             "expires_at": int((now + KEEP_CLOSED).timestamp()),
-            **({"open_pk": ATTENTION} if attention else {}),
         },
         add={"rev": 1},
-        remove=("mismatch_since",) if attention else ("open_pk", "open_sk", "mismatch_since"),
+        remove=("mismatch_since",),
+    )
+
+
+def announced(run: Run, needs_a_person: bool, write_id: str) -> Write:
+    """A closed run, its closing announced: listed no more, or listed for a person; run rev observed.
+
+    A run with dead jobs, or whose books do not balance, needs a person.
+    """
+    return Write(
+        run.key,
+        write_id,
+        (equals("rev", run.rev),),
+        set={"open_pk": ATTENTION} if needs_a_person else {},
+        remove=() if needs_a_person else ("open_pk", "open_sk"),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sexton.errors import Failure, ReasonClass
+from sexton.item import Item
 from sexton.job import MAX_SPLIT_OFF, Job, Span
 from sexton.outcome import Outcome
 
@@ -17,16 +18,17 @@ EFFECT_UNKNOWN = "effect_unknown"
 
 @dataclass
 class Attempt:
-    """What one attempt came to. `open` are the indexes it began with, in order.
+    """What one attempt came to. `open` are the indexes it began with, in order, and `items` what they name.
 
-    `looked` says that it saw every one of them afresh. `whole` is the failure of a call that concerned no single
-    key. `stop` says why it ended before it was through.
+    `looked` are those that it saw afresh. `whole` is the failure of a call that concerned no single key. `stop`
+    says why it ended before it was through.
     """
 
-    open: Sequence[int]
+    open: Collection[int]
+    items: Mapping[int, Item] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[int, Failure] = field(default_factory=dict)
-    looked: bool = False
+    looked: set[int] = field(default_factory=set)
     whole: Failure | None = None
     stop: str | None = None
 
@@ -40,6 +42,11 @@ class Attempt:
     def unknown(self) -> bool:
         """Whether an effect of this attempt may have happened without our knowing."""
         return any(failure.unknown_effect for failure in self.failures.values())
+
+    @property
+    def saw_all_left(self) -> bool:
+        """Whether it looked at every item that still has no outcome."""
+        return self.looked.issuperset(self.left)
 
 
 class Kind(StrEnum):
@@ -70,7 +77,7 @@ class Next:
 
 def next_step(job: Job, attempt: Attempt, attempts_used_up: bool, too_old: bool) -> Next:
     """Judge an attempt. Total: every attempt has a next step, and `dead` only ever with every effect known."""
-    maybe_done = attempt.unknown or (job.maybe_done and not attempt.looked)
+    maybe_done = attempt.unknown or (job.maybe_done and not attempt.saw_all_left)
     if not attempt.left:
         return Next(Kind.SUCCEED)
     if attempt.stop == STOPPED:
@@ -91,7 +98,8 @@ def _class_of(attempt: Attempt, index: int) -> ReasonClass | None:
 def _stopped(attempt: Attempt, maybe_done: bool) -> Next:
     """The run is not at work any more: with every effect known the rest is cancelled, else it is observed first."""
     if maybe_done:
-        return Next(Kind.RELEASE, STOPPED, maybe_done=True, refund=bool(attempt.outcomes), at_once=True)
+        refund = bool(attempt.outcomes) or not attempt.failures
+        return Next(Kind.RELEASE, STOPPED, maybe_done=True, refund=refund, at_once=True)
     return Next(Kind.CANCEL)
 
 
@@ -110,15 +118,17 @@ def _permanent(job: Job, attempt: Attempt, permanent: Sequence[int], maybe_done:
         return _die(failure, maybe_done)
     if len(permanent) == len(attempt.left):
         return Next(Kind.SUCCEED, maybe_done=maybe_done, split_off=tuple(permanent))
-    rest = next(attempt.failures[i] for i in attempt.left if i not in set(permanent) and i in attempt.failures)
-    return Next(Kind.RELEASE, rest.reason_class.value, rest, maybe_done, split_off=tuple(permanent))
+    # Whether the rest has attempts and age left is judged when it is claimed: those that leave must leave first.
+    rest = _again(attempt, attempts_used_up=False, too_old=False, maybe_done=maybe_done)
+    return replace(rest, split_off=tuple(permanent))
 
 
 def _again(attempt: Attempt, attempts_used_up: bool, too_old: bool, maybe_done: bool) -> Next:
     """Everything left may go through later, if attempts and age allow."""
+    failed = _worst(attempt.failures)
     if attempt.stop == OUT_OF_TIME and attempt.outcomes and not too_old:
-        return Next(Kind.RELEASE, OUT_OF_TIME, maybe_done=maybe_done, refund=True, at_once=True)
-    failure = attempt.whole or _worst(attempt.failures) or _out_of_time()
+        return Next(Kind.RELEASE, OUT_OF_TIME, failed, maybe_done, refund=True, at_once=failed is None)
+    failure = attempt.whole or failed or _out_of_time()
     throttled = failure.reason_class is ReasonClass.THROTTLED
     if too_old or (attempts_used_up and not throttled):
         return _die(failure, maybe_done)
@@ -127,9 +137,10 @@ def _again(attempt: Attempt, attempts_used_up: bool, too_old: bool, maybe_done: 
 
 
 def _worst(failures: Mapping[int, Failure]) -> Failure | None:
-    """A transient one before a throttled one: the attempt only goes back when throttling alone was the trouble."""
-    kinds = sorted(failures.values(), key=lambda failure: failure.reason_class is ReasonClass.THROTTLED)
-    return kinds[0] if kinds else None
+    """Of what may pass: a transient one before a throttled one, so that an attempt is given back only when
+    throttling alone was the trouble."""
+    passing = [each for each in failures.values() if each.reason_class is not ReasonClass.PERMANENT]
+    return min(passing, key=lambda each: each.reason_class is ReasonClass.THROTTLED, default=None)
 
 
 def _out_of_time() -> Failure:
@@ -138,7 +149,7 @@ def _out_of_time() -> Failure:
 
 def ranges(open_indexes: Sequence[int]) -> list[list[int]]:
     """Cut the open indexes of a crashed job into at most twenty neighbouring groups, at least two."""
-    size = -(-len(open_indexes) // MAX_SPLIT_OFF)
+    size = max(1, -(-len(open_indexes) // MAX_SPLIT_OFF))
     return [list(open_indexes[at : at + size]) for at in range(0, len(open_indexes), size)]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sexton import job_transitions, malformed, message, outcome, part, receiving, settling
+from sexton import job_transitions, malformed, message, outcome, receiving, settling
 from sexton.decision import judge
 from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
 from sexton.item import Item, fits_xml
@@ -16,10 +16,10 @@ from sexton.job_transitions import Gained, Release
 from sexton.judging import after_removal, before_removal
 from sexton.ledger import Ledger
 from sexton.message import Message
-from sexton.observing import observe
+from sexton.observing import at_once, observe
 from sexton.policy import Policy
 from sexton.ports import Bucket, Clock, Deliveries, Evidence, Log, TimeLeft, Token
-from sexton.reading import open_items, read_part, record
+from sexton.reading import open_items, record
 from sexton.receiving import Meeting, Mismatch, Settled, TakeOver, Wait
 from sexton.retry import Jitter, backoff
 from sexton.run import AT_WORK, Run
@@ -153,41 +153,45 @@ class Working:
     def _attempt(self, job: Job, look: Look, policy: Policy) -> Attempt:
         attempt = Attempt(job.indexes())
         try:
-            opened = open_items(self.evidence, job)
-            attempt = Attempt([index for index, _ in opened])
-            self._remove(job, look, policy, opened, attempt)
+            opened = dict(open_items(self.evidence, job))
+            attempt = Attempt(list(opened), opened)
+            self._remove(job, look, policy, attempt)
         except (CallFailed, EvidenceAltered) as error:
             attempt.whole = _failure_of_reading(error)
         return attempt
 
-    def _remove(self, job: Job, look: Look, policy: Policy, opened: Opened, attempt: Attempt) -> None:
-        """Look and remove, again for what is left whenever a look has grown old."""
+    def _remove(self, job: Job, look: Look, policy: Policy, attempt: Attempt) -> None:
+        """Look and remove, as many items at once as one look serves; again for those whose look grew old."""
         bucket, judged = self.bucket(policy.source.bucket), judge(policy, look.run.cutoff)
-        left = opened
+        left: Opened = list(attempt.items.items())
+        size = at_once(len(left), job.span)
         while left:
             look = self._refreshed(look)
-            if look.run.state not in AT_WORK:
-                attempt.stop = settling.STOPPED
+            attempt.stop = self._reason_to_stop(job, look, bucket)
+            if attempt.stop:
                 return
-            if self._time_is_over(job, bucket):
-                attempt.stop = settling.OUT_OF_TIME
-                return
+            group, rest = left[:size], left[size:]
             looked_at = self.clock()
-            seen = observe(bucket, [item for _, item in left], job.span)
-            attempt.looked = attempt.looked or left is opened
+            seen = observe(bucket, [item for _, item in group], job.span * len(group) // len(attempt.open))
+            attempt.looked.update(index for index, _ in group)
             due = []
-            for index, planned in left:
+            for index, planned in group:
                 ended = before_removal(index, planned, seen[planned.key], judged, job.maybe_done, looked_at)
                 attempt.outcomes.append(ended) if ended else due.append((index, planned))
-            left = self._remove_due(job, bucket, due, min(look.at, looked_at), attempt)
+            old = self._remove_due(job, bucket, due, min(look.at, looked_at), attempt)
+            if old and len(old) == len(due):
+                size = max(1, size // 2)
+            left = [*old, *rest]
+
+    def _reason_to_stop(self, job: Job, look: Look, bucket: Bucket) -> str | None:
+        if look.run.state not in AT_WORK:
+            return settling.STOPPED
+        return settling.OUT_OF_TIME if self._time_is_over(job, bucket) else None
 
     def _remove_due(self, job: Job, bucket: Bucket, due: Opened, looked_at: datetime, attempt: Attempt) -> Opened:
-        """Remove while the look is fresh; returns what needs another look."""
+        """Remove while the look is fresh and the time is not over; returns what is left for another look."""
         for batch in _batches(due):
-            if self._time_is_over(job, bucket):
-                attempt.stop = settling.OUT_OF_TIME
-                return ()
-            if self.clock() - looked_at > FRESH:
+            if self.clock() - looked_at > FRESH or self._time_is_over(job, bucket):
                 done = set(attempt.failures) | {each.index for each in attempt.outcomes}
                 return [(index, item) for index, item in due if index not in done]
             came = bucket.remove([item for _, item in batch])
@@ -201,9 +205,9 @@ class Working:
         return ()
 
     def _refreshed(self, look: Look) -> Look:
-        """The run's state is read with every fresh look."""
+        """The run's state is read with every fresh look, unless that was done so lately that it will serve."""
         at = self.clock()
-        if at - look.at <= FRESH:
+        if at - look.at <= FRESH / 2:
             return look
         run = self.ledger.run(look.run.id)
         if run is None:
@@ -258,7 +262,7 @@ class Working:
         after = job.model_copy(update={"maybe_done": step.maybe_done})
         if file:
             after = after.model_copy(update={"outcome_files": (*job.outcome_files, file)})
-        children = self._children(after, groups, now) if groups else []
+        children = self._children(after, groups, attempt.items, now)
         gained = Gained(file, outcome.count(attempt.outcomes), tuple(map(settling.span_of, groups)), len(groups))
         return gained, children
 
@@ -268,18 +272,19 @@ class Working:
         Returns the attempt that failed when its part could not be read, else None: it is settled.
         """
         try:
-            opened = [index for index, _ in open_items(self.evidence, job)]
-            groups = settling.ranges(opened)
-            children = self._children(job, groups, self.clock())
+            opened = dict(open_items(self.evidence, job))
         except (CallFailed, EvidenceAltered) as error:
             return Attempt(job.indexes(), whole=_failure_of_reading(error))
+        groups, now = settling.ranges(list(opened)), self.clock()
         gained = Gained(split_off=tuple(map(settling.span_of, groups)), items_split_off=len(opened), for_failure=False)
-        self._commit(job_transitions.succeed(job, gained, self.clock(), self.token()), children)
+        children = self._children(job, groups, opened, now)
+        self._commit(job_transitions.succeed(job, gained, now, self.token()), children)
         self.log("job_split", **_facts(job), ranges=len(groups))
         return None
 
-    def _children(self, job: Job, groups: Sequence[Sequence[int]], now: datetime) -> list[Write]:
-        items = part.read(read_part(self.evidence, job), job.part_sha256)
+    def _children(
+        self, job: Job, groups: Sequence[Sequence[int]], items: Mapping[int, Item], now: datetime
+    ) -> list[Write]:
         return [
             job_transitions.split_off(job, settling.span_of(group), group, items, now, self.token()) for group in groups
         ]

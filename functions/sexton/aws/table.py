@@ -112,13 +112,18 @@ class DynamoTable:
     def _transact(self, writes: Sequence[Write | Check]) -> Written:
         actions = [self._action(write) for write in writes]
         try:
-            self._client.transact_write_items(TransactItems=actions, ClientRequestToken=_request_token(writes))
+            self._client.transact_write_items(TransactItems=actions, ClientRequestToken=self._request_token(writes))
         except ClientError as error:
             if code_of(error) == "TransactionCanceledException":
                 return _cancelled(writes, error.response.get("CancellationReasons", []), error)
             _raise_if_busy(error)
             raise
         return Applied(None)
+
+    def _request_token(self, writes: Sequence[Write | Check]) -> str:
+        """The same for the same writes: DynamoDB then carries a repeat out once (for ten minutes)."""
+        names = [self._name, *(f"{write.key.pk}\t{write.key.sk}\t{getattr(write, 'id', '')}" for write in writes)]
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:TOKEN_LENGTH]
 
     def _action(self, write: Write | Check) -> dict[str, Any]:
         if isinstance(write, Check):
@@ -141,12 +146,6 @@ def _open_condition(open_pk: str, prefix: str, up_to: str | None) -> tuple[str, 
     if prefix:
         return "open_pk = :pk AND begins_with(open_sk, :prefix)", {":pk": open_pk, ":prefix": prefix}
     return "open_pk = :pk", {":pk": open_pk}
-
-
-def _request_token(writes: Sequence[Write | Check]) -> str:
-    """The same for the same writes: DynamoDB then carries a repeat out once (for ten minutes)."""
-    names = "\n".join(f"{write.key.pk}\t{write.key.sk}\t{getattr(write, 'id', '')}" for write in writes)
-    return hashlib.sha256(names.encode()).hexdigest()[:TOKEN_LENGTH]
 
 
 def _item_of(error: ClientError) -> Mapping[str, Any] | None:
