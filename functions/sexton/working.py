@@ -104,6 +104,9 @@ class Working:
         if look.run.state not in AT_WORK or policy is None:
             row = self.ledger.table.get(claimed.job_key)
             return self._answer(delivery, claimed, receiving.met_idle(claimed, row))
+        if self.time_left() < self.bucket(policy.source.bucket).request_timeout() + 2 * self.reserve:
+            # The last of a slow batch: a claim now would only use up an attempt.
+            return self._answer(delivery, claimed, Wait(timedelta(), "too little of the function's time is left"))
         limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
         job = self._claim(claimed, look.run, limits)
         if not isinstance(job, Job):
