@@ -53,12 +53,20 @@ def bundle(policies: Path, *, local: bool) -> Path:
     digest = _digest(packages.name, *(part for name in sorted(files) for part in (name, files[name].read_bytes())))
 
     def fill(folder: Path) -> None:
-        shutil.copytree(packages, folder, copy_function=os.link, dirs_exist_ok=True)
+        shutil.copytree(packages, folder, copy_function=_link, dirs_exist_ok=True)
         for name, source in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / name)
 
     return _once(BUILD / "bundle" / digest, fill)
+
+
+def _link(source: str, target: str) -> None:
+    """A second name of a file, or a copy where the file system has no such thing."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _packages(target: Iterable[str]) -> Path:

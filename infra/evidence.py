@@ -42,8 +42,8 @@ class Evidence(Construct):
         self._grant(worker, read=["plans/*", "outcomes/*"], write=["outcomes/*"])
 
     def grant_reconcile(self, reconciler: iam.IGrantable) -> None:
-        """Read everything; write books, reports, and the outcomes of what was observed for a dead worker."""
-        self._grant(reconciler, read=["*"], write=["runs/*", "outcomes/*"])
+        """Read everything; write all but plans: books, reports, and the outcomes of what a dead worker did."""
+        self._grant(reconciler, read=["*"], write=["runs/*", "outcomes/*", "policies/*"])
 
     def _grant(self, grantee: iam.IGrantable, *, read: Sequence[str], write: Sequence[str]) -> None:
         def grant(action: str, arns: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-READ = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
+READ = ("dynamodb:GetItem", "dynamodb:Query")
 # TransactWriteItems is authorized by the actions of its items. DeleteItem is not among them: rows leave by TTL only.
 WRITE = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
 WORKER_ROWS = ("RUN#*", "POLICY#*", "MALFORMED#*")

@@ -24,7 +24,6 @@ class Sources:
     def grant_observe(self, observer: iam.IGrantable) -> None:
         """Look again at planned objects: list, or one at a time."""
         self._grant_list(observer)
-        _grant(observer, ["s3:GetBucketVersioning"], [_bucket_arn(bucket) for bucket in self._scopes])
         _grant(observer, ["s3:GetObject"], _object_arns(self._scopes))
 
     def grant_remove(self, worker: iam.IGrantable) -> None:

@@ -10,9 +10,14 @@ def escaped(text: str) -> str:
     lone surrogates and unassigned characters become `\x1b`, `\u202e` and so on; a backslash is doubled, so that no
     two texts look alike. Whatever shows the result must take it literally: no markup of any kind is looked for here.
     """
-    if text.isprintable() and "\\" not in text:
+    return harmless(text.replace("\\", r"\\"))
+
+
+def harmless(text: str) -> str:
+    """The same for a sentence that quotes such text: it has backslashes of its own, which stay as they are."""
+    if text.isprintable():
         return text
-    return "".join(each if each.isprintable() and each != "\\" else _code(each) for each in text)
+    return "".join(each if each.isprintable() else _code(each) for each in text)
 
 
 def _code(character: str) -> str:

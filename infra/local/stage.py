@@ -27,7 +27,6 @@ from infra.local.emulator import Emulator, EmulatorError
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 CDK = ROOT / "infra" / "cdk" / "node_modules" / ".bin" / "cdk"
-APP = shlex.join([sys.executable, str(ROOT / "app.py")])
 FOLDER = ROOT / ".local"
 COMMAND_SECONDS = 300
 
@@ -78,7 +77,8 @@ def running(folder: Path, *, policies: Path, **context: object) -> Iterator[Stag
 
 def bootstrap(emulator: Emulator) -> None:
     """Prepare the emulator's account for the CDK."""
-    _cdk(emulator, "bootstrap", f"aws://{emulator.account}/{emulators.REGION}")
+    where = f"aws://{emulator.account}/{emulators.REGION}"
+    _cdk(emulator, "bootstrap", where, folder=emulator.folder)  # not the checkout, where it would synthesize first
 
 
 def deploy(emulator: Emulator, *, policies: Path, **context: object) -> Stage:
@@ -90,24 +90,26 @@ def deploy(emulator: Emulator, *, policies: Path, **context: object) -> Stage:
     written = emulator.folder / "outputs.json"
     values = {**context, "policies": policies.resolve(), "local": "true"}
     pairs = [part for name, value in values.items() for part in ("-c", f"{name}={value}")]
-    _cdk(emulator, "deploy", "--require-approval=never", f"--outputs-file={written}", *pairs)
+    out = f"--output={emulator.folder / 'cdk.out'}"
+    app = f"--app={shlex.join([sys.executable, 'app.py'])}"
+    _cdk(emulator, "deploy", app, out, "--require-approval=never", f"--outputs-file={written}", *pairs, folder=ROOT)
     ((stack, outputs),) = json.loads(written.read_text()).items()
     return Stage(emulator=emulator, stack=stack, outputs=outputs)
 
 
-def _cdk(emulator: Emulator, command: str, *arguments: str) -> None:
+def _cdk(emulator: Emulator, command: str, *arguments: str, folder: Path) -> None:
     environment = {
         **emulators.surroundings(),
         **emulator.environment,
         "JSII_NODE": str(BIN / "node"),
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_HOME": str(emulator.folder / "cdk"),
+        "CDK_VALIDATION": "false",  # seconds for each synth; the infra tests and a real deploy validate
     }
     environment["PATH"] = f"{BIN}:{environment.get('PATH', '')}"
-    out = f"--output={emulator.folder / 'cdk.out'}"
     done = subprocess.run(
-        [str(CDK), command, f"--app={APP}", out, *arguments],
-        cwd=ROOT,
+        [str(CDK), command, *arguments],
+        cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

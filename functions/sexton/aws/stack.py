@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from boto3.session import Session
@@ -13,7 +14,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from sexton.aws.bucket import S3Bucket
 from sexton.aws.clients import CONNECT, READ, Clients
-from sexton.aws.edge import clock
 from sexton.aws.errors import calls, code_of
 from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import LambdaDiscovery
@@ -78,8 +78,8 @@ class LambdaFunctions:
 
 def connect(stack: str, session: Session | None = None) -> Deployment:
     """The deployment of a stack's name, by the ordinary AWS configuration. Raises StackNotFound, CallFailed."""
-    session = session or Session()
     with calls():
+        session = session or Session()
         account, outputs = _find(stack, session)
         clients = Clients(session)
         buckets = clients.s3
@@ -98,7 +98,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
                 outputs["ReconcilerFunctionName"],
             ),
             caller=lambda: _caller(session),
-            clock=clock,
+            clock=lambda: datetime.now(UTC),
             sleep=time.sleep,
         )
 
