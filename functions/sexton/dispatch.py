@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 
 from sexton import job_transitions, message, run_transitions
 from sexton.job import Job, JobState
@@ -59,9 +58,8 @@ class Dispatching:
 
     def _send_all(self, run: Run, due: Iterable[Job]) -> bool:
         """Send in batches; False when time or window ended it before the last."""
-        jobs = iter(due)
         try:
-            while batch := list(islice(jobs, BATCH)):
+            for batch in _batches(due):
                 if self.time_left() < RESERVE:
                     return False
                 self._send(run, batch)
@@ -100,6 +98,23 @@ class Dispatching:
 
 class _WindowFull(Exception):
     """Enough jobs are outstanding; the tick goes on later."""
+
+
+def _batches(due: Iterable[Job]) -> Iterator[list[Job]]:
+    """Ten at a time; the last few come too where the window ends them."""
+    batch: list[Job] = []
+    try:
+        for job in due:
+            batch.append(job)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    except _WindowFull:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def _entry_id(place: int) -> str:
