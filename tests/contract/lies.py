@@ -1,0 +1,57 @@
+"""Where an emulator does not do what AWS documents: the one list of cases that must fail there.
+
+Each is expected to fail, strictly: when an emulator stops lying, the suite says so and the entry goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Lie:
+    """`case` fails on `world`, for the parameter ids in `only` if there are any.
+
+    `hangs`: it is not even tried.
+    """
+
+    world: str
+    case: str
+    reason: str
+    only: tuple[str, ...] = ()
+    hangs: bool = False
+
+    def concerns(self, case: str, parameters: str) -> bool:
+        """Whether a collected case is the one that is meant."""
+        given = parameters.split("-")
+        return case == self.case and self.world in given and (not self.only or bool(set(self.only) & set(given)))
+
+
+_NO_ETAGS = "moto ignores the ETag of a key in DeleteObjects, and deletes"
+
+LIES: tuple[Lie, ...] = (
+    Lie("moto", "test_what_was_overwritten_is_not_removed", _NO_ETAGS),
+    Lie("moto", "test_what_is_gone_is_not_removed_and_gets_no_second_marker", _NO_ETAGS, only=("together",)),
+    Lie("moto", "test_a_removal_from_a_versioned_bucket_adds_one_marker_and_nothing_else", _NO_ETAGS),
+    Lie(
+        "moto",
+        "test_an_odd_key_is_listed_and_looked_at_exactly",
+        "moto writes characters into a listing's StartAfter that XML cannot carry",
+        only=("control", "escape", "noncharacter"),
+    ),
+    Lie(
+        "moto",
+        "test_a_message_received_too_often_is_moved_to_the_dead_letters",
+        "moto moves the message without DeadLetterQueueSourceArn",
+    ),
+    Lie(
+        "moto",
+        "test_an_event_reaches_whoever_listens_for_its_kind",
+        "moto delivers to targets only with a package that is not installed for it",
+    ),
+    Lie(
+        "moto",
+        "test_a_missing_discovery_function_is_a_failure_for_good",
+        "moto accepts asynchronous invocations of functions that are not there",
+    ),
+)
