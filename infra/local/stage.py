@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -107,19 +109,29 @@ def _cdk(emulator: Emulator, command: str, *arguments: str, folder: Path) -> Non
         "CDK_VALIDATION": "false",  # seconds for each synth; the infra tests and a real deploy validate
     }
     environment["PATH"] = f"{BIN}:{environment.get('PATH', '')}"
-    done = subprocess.run(
-        [str(CDK), command, *arguments],
+    said = _run_alone([str(CDK), command, *arguments], folder, environment)
+    if said is not None:
+        raise StageError(f"cdk {command} failed:\n{said[-4000:]}")
+
+
+def _run_alone(command: list[str], folder: Path, environment: Mapping[str, str]) -> str | None:
+    """Run a program in a process group of its own, which ends with us; None, or what it said if it failed."""
+    with subprocess.Popen(
+        command,
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=COMMAND_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise StageError(f"cdk {command} failed:\n{done.stdout[-4000:]}")
+        start_new_session=True,
+    ) as program:
+        try:
+            said, _ = program.communicate(timeout=COMMAND_SECONDS)
+        except BaseException:
+            os.killpg(program.pid, signal.SIGKILL)  # it starts others, such as the app, that must not outlive it
+            raise
+    return said if program.returncode else None
 
 
 def _make_sources(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
