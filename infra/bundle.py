@@ -49,14 +49,14 @@ def bundle(policies: Path, *, local: bool) -> Path:
     """The asset's folder, named by the digest of its content."""
     target = () if local else LAMBDA_TARGET
     packages = _packages(target)
-    files = {**_tree(SOURCES, ("sexton", "handlers"), "*.py"), **_policies(policies)}
-    digest = _digest(packages.name, *(part for name in sorted(files) for part in (name, files[name].read_bytes())))
+    files = {**_code(), **_policies(policies)}
+    digest = _digest(packages.name, *(part for name in sorted(files) for part in (name, files[name])))
 
     def fill(folder: Path) -> None:
         shutil.copytree(packages, folder, copy_function=_link, dirs_exist_ok=True)
-        for name, source in files.items():
+        for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, folder / name)
+            (folder / name).write_bytes(content)
 
     return _once(BUILD / "bundle" / digest, fill)
 
@@ -97,13 +97,17 @@ def _prune(folder: Path) -> None:
         shutil.rmtree(folder / unused, ignore_errors=True)
 
 
-def _policies(folder: Path) -> dict[str, Path]:
+def _policies(folder: Path) -> dict[str, bytes]:
     """The policies under the names that they have in the asset."""
-    return {f"policies/{p.name}": p for p in folder.iterdir() if p.suffix.lower() in (".yaml", ".yml")}
+    paths = (p for p in folder.iterdir() if p.suffix.lower() in (".yaml", ".yml") and p.is_file())
+    return {f"policies/{p.name}": p.read_bytes() for p in paths}
 
 
-def _tree(root: Path, folders: Iterable[str], pattern: str) -> dict[str, Path]:
-    return {str(p.relative_to(root)): p for folder in folders for p in (root / folder).rglob(pattern)}
+def _code() -> dict[str, bytes]:
+    """Our own modules under the names that they have in the asset; the operator's command line stays out of it."""
+    paths = (p for folder in ("sexton", "handlers") for p in (SOURCES / folder).rglob("*.py"))
+    named = {str(p.relative_to(SOURCES)): p for p in paths}
+    return {name: p.read_bytes() for name, p in named.items() if not name.startswith("sexton/cli")}
 
 
 def _digest(*parts: str | bytes) -> str:

@@ -13,11 +13,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"  # an address and not a name, so that S3 clients put the bucket into the path
 REGION = "eu-central-1"
+LOG = "emulator.log"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 # Of the surrounding environment only this reaches an emulator or a deployment: no profile and no account of the user.
@@ -36,6 +37,7 @@ class Emulator:
     pid: int
     account: str
     folder: Path
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False, compare=False)  # when it is our child
 
     @property
     def endpoint(self) -> str:
@@ -45,7 +47,7 @@ class Emulator:
     @property
     def log(self) -> Path:
         """What the emulator and the functions wrote."""
-        return self.folder / "emulator.log"
+        return self.folder / LOG
 
     @property
     def environment(self) -> dict[str, str]:
@@ -71,20 +73,36 @@ class Emulator:
         for ending in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, ending)
-            if _ended(self.pid, STOP_SECONDS):
+            if self._ended(STOP_SECONDS):
                 return
 
     def wait(self) -> None:
         """Wait until it answers. Raises EmulatorError if it ends first, or does not answer in time."""
         give_up = time.monotonic() + START_SECONDS
         while time.monotonic() < give_up:
-            if _reaped(self.pid):
+            if self._reaped():
                 break
             with contextlib.suppress(OSError):
                 if self._answers():
                     return
             time.sleep(0.1)
         raise EmulatorError(f"the emulator did not start; its log ends with:\n{self.log.read_text()[-2000:]}")
+
+    def _ended(self, within: float) -> bool:
+        """Whether the whole process group is gone in time."""
+        give_up = time.monotonic() + within
+        while time.monotonic() < give_up:
+            self._reaped()
+            try:
+                os.killpg(self.pid, 0)
+            except ProcessLookupError:
+                return True
+            time.sleep(0.05)
+        return False
+
+    def _reaped(self) -> bool:
+        """Whether our child has ended; False for a process that is not our child."""
+        return self.process is not None and self.process.poll() is not None
 
     def _answers(self) -> bool:
         with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=2) as reply:
@@ -100,8 +118,8 @@ def start(folder: Path, extra: Mapping[str, str] | None = None, account: str | N
     scratch.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     account = account or "".join(random.choices("123456789", k=12))
-    log = folder / "emulator.log"
-    emulator = Emulator(port=port, pid=_spawn(port, account, folder, log, extra or {}), account=account, folder=folder)
+    process = _spawn(port, account, folder, extra or {})
+    emulator = Emulator(port=port, pid=process.pid, account=account, folder=folder, process=process)
     try:
         emulator.wait()
     except BaseException:
@@ -125,7 +143,7 @@ def surroundings() -> dict[str, str]:
     return {name: os.environ[name] for name in KEPT if name in os.environ}
 
 
-def _spawn(port: int, account: str, folder: Path, log: Path, extra: Mapping[str, str]) -> int:
+def _spawn(port: int, account: str, folder: Path, extra: Mapping[str, str]) -> subprocess.Popen[bytes]:
     environment = {
         **surroundings(),
         "BIND_HOST": HOST,
@@ -143,8 +161,8 @@ def _spawn(port: int, account: str, folder: Path, log: Path, extra: Mapping[str,
         "PYTHONUNBUFFERED": "1",
         **extra,
     }
-    with log.open("ab") as output:
-        process = subprocess.Popen(
+    with (folder / LOG).open("ab") as output:
+        return subprocess.Popen(
             [sys.executable, "-m", "ministack"],
             env=environment,
             cwd=folder,
@@ -153,7 +171,6 @@ def _spawn(port: int, account: str, folder: Path, log: Path, extra: Mapping[str,
             stderr=output,
             start_new_session=True,
         )
-    return process.pid
 
 
 def _free_port() -> int:
@@ -161,24 +178,3 @@ def _free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _ended(group: int, within: float) -> bool:
-    """Whether the whole process group is gone in time."""
-    give_up = time.monotonic() + within
-    while time.monotonic() < give_up:
-        _reaped(group)
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def _reaped(pid: int) -> bool:
-    """Whether our child has ended; False for a process that is not our child."""
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        return False

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,8 @@ def down() -> bool:
 
 
 def _remember(emulator: Emulator) -> None:
-    (FOLDER / "emulator.json").write_text(json.dumps({**asdict(emulator), "folder": str(emulator.folder)}))
+    noted = {name: getattr(emulator, name) for name in ("port", "pid", "account")}
+    (FOLDER / "emulator.json").write_text(json.dumps({**noted, "folder": str(emulator.folder)}))
 
 
 def _found() -> Emulator | None:
