@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AwareDatetime, BeforeValidator
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAMP = "%Y%m%dT%H%M%SZ"
@@ -32,8 +32,11 @@ def from_stamp(text: str) -> datetime:
 
 
 def _read(value: object) -> object:
-    return from_ms(value) if isinstance(value, int) else value
+    try:
+        return from_ms(value) if isinstance(value, int) else value
+    except OverflowError as error:
+        raise ValueError("no such time") from error
 
 
-Instant = Annotated[datetime, BeforeValidator(_read)]
-"""A datetime that a row holds as epoch milliseconds."""
+Instant = Annotated[AwareDatetime, BeforeValidator(_read)]
+"""An aware datetime, which a row holds as epoch milliseconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sexton.instant import Instant, ms
 from sexton.table import Key, Row
 
+SEQ = re.compile(r"[0-9]{8}(\.[0-9]{4})*")  # shard and part, and the first index of each split
 MAX_SPLIT_OFF = 20  # failing items that leave a job over its life, and ranges that a crashed job becomes
 NO_RECORD = "no_record"
 NO_RECORDS_TO_SPLIT = 2
@@ -38,7 +40,7 @@ def job_key(run_id: str, seq: str) -> Key:
 def split_id(job_id: str) -> tuple[str, str]:
     """A job id as run id and seq. Raises ValueError."""
     parts = job_id.split(".")
-    if len(parts) < 4:
+    if not SEQ.fullmatch(".".join(parts[3:])):
         raise ValueError(f"{job_id!r} is no job id; one looks like logs-expire.20261130T020000Z.1.00000000")
     return ".".join(parts[:3]), ".".join(parts[3:])
 

@@ -12,6 +12,7 @@ from sexton.run import RunId
 from sexton.table import Key
 
 SCHEMA = 1
+LAST_INDEX = 9999  # of an item in its part: a split's number has four digits
 
 
 class Malformed(ValueError):
@@ -30,9 +31,9 @@ class Message(BaseModel):
     cutoff: Instant
     part_key: str = Field(max_length=1024)
     part_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    start: int = Field(ge=0)
-    end: int = Field(ge=1)
-    count: int = Field(ge=1)
+    start: int = Field(ge=0, le=LAST_INDEX)
+    end: int = Field(ge=1, le=LAST_INDEX + 1)
+    count: int = Field(ge=1, le=LAST_INDEX + 1)
     first_key: str
 
     @property
@@ -53,13 +54,19 @@ def read(body: str) -> Message:
         run_id, _ = split_id(message.job_id)
         RunId.parse(message.run_id)
     except ValidationError as error:
-        where = sorted({".".join(str(part) for part in found["loc"]) or "body" for found in error.errors()})
-        raise Malformed(f"not a message of schema {SCHEMA}: {', '.join(where)[:200]}") from error
+        raise Malformed(f"not a message of schema {SCHEMA}: {', '.join(_places(error))}") from error
     except ValueError as error:
         raise Malformed("its ids are not ids of a job and a run") from error
     if run_id != message.run_id:
         raise Malformed("its job is not of its run")
     return message
+
+
+def _places(error: ValidationError) -> list[str]:
+    """The fields that are wrong, by names of ours only."""
+    known = {field.alias or name for name, field in Message.model_fields.items()}
+    wrong = {str(found["loc"][0]) if found["loc"] else "body" for found in error.errors()}
+    return sorted({name if name in known | {"body"} else "a field that is not ours" for name in wrong})
 
 
 def write(job: Job, policy_version: str, cutoff: Instant) -> str:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sexton.instant import Instant, from_stamp, stamp
 from sexton.table import Key, Row
 
-RUN_ID = re.compile(r"(?P<policy>[a-z][a-z0-9-]{1,47})\.(?P<stamp>\d{8}T\d{6}Z)\.(?P<n>[1-9]\d{0,3})")
+RUN_ID = re.compile(r"(?P<policy>[a-z][a-z0-9-]{1,47})\.(?P<stamp>\d{8}T\d{6}Z)\.(?P<n>[1-9]\d{0,3})", re.ASCII)
 RUNS = "RUNS"  # the open index's partition of runs that are not closed
 ATTENTION = "ATTENTION"  # and of closed runs that need a person: dead jobs, or books that do not balance
 
