@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -163,7 +164,7 @@ class Reconciling:
             failure = trouble or last_failure(job)
             self._settle(job, job_transitions.die(job, gained, failure, failure.code, now, token))
 
-    def _observed_or_not(self, job: Job, run: Run, policy: Policy) -> tuple[Gained, Failure | None]:
+    def _observed_or_not(self, job: Job, run: Run, policy: Policy | None) -> tuple[Gained, Failure | None]:
         """What a look made certain, or why none ever will: then the job is dead, and a person must judge."""
         try:
             return self._observed(job, run, policy), None
@@ -174,10 +175,11 @@ class Reconciling:
         except EvidenceAltered as altered:
             return NOTHING, Failure(ReasonClass.PERMANENT, "evidence_altered", str(altered))
 
-    def _observed(self, job: Job, run: Run, policy: Policy) -> Gained:
+    def _observed(self, job: Job, run: Run, deployed: Policy | None) -> Gained:
         """What a read-only look makes certain: absent was done, changed is to be left alone. The rest stays open."""
         if not job.maybe_done:
             return NOTHING
+        policy = self._policy_of(run, deployed)
         opened = open_items(self.evidence, job)
         seen = observe(self.bucket(policy.source.bucket), [item for _, item in opened], job.span)
         judged, at = judge(policy, run.cutoff), self.clock()
@@ -197,7 +199,6 @@ class Reconciling:
 
     def _cancel_all(self, run: Run, policy: Policy | None) -> None:
         """Every open job ends cancelled; a live lease is waited for; then the run closes, with books too."""
-        policy = self._policy_of(run, policy)
         for job in self.ledger.jobs(run.run_id):
             if self.time_left() < RESERVE:
                 return
@@ -205,7 +206,7 @@ class Reconciling:
                 return
         self.closing.close(run)
 
-    def _cancel(self, job: Job, run: Run, policy: Policy) -> bool:
+    def _cancel(self, job: Job, run: Run, policy: Policy | None) -> bool:
         """Cancel one open job; False while a live lease keeps it."""
         now = self.clock()
         if job.state is JobState.LEASED:
@@ -225,12 +226,15 @@ class Reconciling:
         return True
 
     def _policy_of(self, run: Run, deployed: Policy | None) -> Policy:
-        """The policy that the run was planned under: the deployed one, or its canonical copy in evidence."""
+        """The policy that the run was planned under: the deployed one, or its canonical copy in evidence.
+
+        Raises EvidenceAltered when that copy is gone, or not what its version says.
+        """
         if deployed is not None and deployed.version == run.policy_version:
             return deployed
         text = self.evidence.get(keys.policy(run.policy, run.policy_version))
-        if text is None:
-            raise EvidenceAltered(f"the canonical copy of policy version {run.policy_version} is gone")
+        if text is None or hashlib.sha256(text).hexdigest() != run.policy_version:
+            raise EvidenceAltered(f"the canonical copy of policy version {run.policy_version} is gone or altered")
         return Policy.from_canonical(text)
 
     # what is deployed, and the gauges
@@ -258,7 +262,10 @@ class Reconciling:
             if run.state in AT_WORK:
                 age = int((now - (run.planned_at or run.created_at)).total_seconds())
                 oldest[run.policy] = max(oldest[run.policy], age)
-        for run in [*runs, *self.ledger.runs_for_a_person()]:
+        listed = {
+            run.run_id: run for run in (*runs, *self.ledger.runs_for_a_person())
+        }  # one closed just now is in both
+        for run in listed.values():
             dead[run.policy] += sum(1 for _ in self.ledger.open_jobs(run.run_id, JobState.DEAD))
             unbalanced[run.policy] += run.balanced is False
         for policy in {*self.policies, *oldest}:
