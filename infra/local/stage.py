@@ -156,9 +156,14 @@ def up(policies: Path) -> Stage:
         _remember(emulator)
         bootstrap(emulator)
     stage = deploy(emulator, policies=policies)
-    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in stage.environment.items())
-    (FOLDER / "env").write_text("unset AWS_PROFILE AWS_SESSION_TOKEN\n" + "".join(exports))
+    write_exports(stage, FOLDER / "env")
     return stage
+
+
+def write_exports(stage: Stage, file: Path) -> None:
+    """Write the stage's environment for a shell to read."""
+    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in stage.environment.items())
+    file.write_text("unset AWS_PROFILE AWS_SESSION_TOKEN\n" + "".join(exports))
 
 
 def down() -> bool:
