@@ -1,0 +1,87 @@
+"""Nothing that must not be kept comes through, and what is kept is fit to be shown."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from sexton.redact import HIDDEN, LIMIT, redact
+
+SECRETS = {
+    "signed_url": (
+        "GET https://bucket.s3.eu-central-1.amazonaws.com/a/b?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=cafe",
+        ["X-Amz", "cafe"],
+    ),
+    "query_string_of_any_url": ("see https://example.com/x?code=cafe&y=1 now", ["cafe"]),
+    "url_with_a_password": ("postgres://user:cafe@db/x", ["cafe"]),
+    "access_key_id": ("the key AKIAIOSFODNN7EXAMPLE is unknown", ["AKIAIOSFODNN7EXAMPLE"]),
+    "temporary_key_id": ("ASIAIOSFODNN7EXAMPLE", ["ASIA"]),
+    "secret_key_by_name": ("aws_secret_access_key = cafe/babe+1", ["cafe"]),
+    "secret_key_by_look": ("x wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY y", ["wJalr"]),
+    "session_token": ('"SessionToken": "cafe=="', ["cafe"]),
+    "security_token_header": ("x-amz-security-token: cafe", ["cafe"]),
+    "authorization_header": ("Authorization: Bearer cafe.babe", ["cafe"]),
+    "bearer_alone": ("sent Bearer cafebabe1", ["cafebabe1"]),
+    "sigv4_header": (
+        "Authorization: AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20260301/x, SignedHeaders=a, Signature=cafe",
+        ["AKIA", "cafe", "SignedHeaders"],
+    ),
+    "password": ("password=cafe", ["cafe"]),
+    "password_in_quotes": ('{"db_password": "cafe babe"}', ["cafe", "babe"]),
+    "api_key": ("api-key: cafe", ["cafe"]),
+    "cookie": ("Cookie: cafe", ["cafe"]),
+    "jwt": ("token is eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl here", ["eyJ"]),
+    "private_key": ("-----BEGIN RSA PRIVATE KEY-----\ncafe\n-----END RSA PRIVATE KEY-----", ["cafe"]),
+    "private_key_cut_off": ("-----BEGIN PRIVATE KEY-----\ncafe\nbabe", ["cafe", "babe"]),
+    "split_by_an_invisible_character": ("AKIA\u200bIOSFODNN7EXAMPLE pass\u200bword=cafe", ["\u200b"]),
+}
+
+
+@pytest.mark.parametrize(("text", "hidden"), list(SECRETS.values()), ids=list(SECRETS))
+def test_a_secret_is_hidden(text: str, hidden: list[str]) -> None:
+    found = redact(text)
+    assert not [each for each in hidden if each in found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Access Denied",
+        "An error occurred (NoSuchBucket) when calling the ListObjectsV2 operation: The bucket does not exist",
+        "User: arn:aws:sts::111122223333:assumed-role/worker/x is not authorized to perform: s3:DeleteObject",
+        "the part has hash 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs",
+        'Could not connect to the endpoint URL: "http://127.0.0.1:9/ledger"',
+    ],
+)
+def test_what_helps_is_kept(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_control_and_bidi_characters_become_spaces() -> None:
+    found = redact("a\x1b[31mred\x1b[0m\r\nb\u202egpj.exe\u2066x\u2028y\x00z\ud800")
+    assert found == "a [31mred [0m b gpj.exe x y z"
+    assert found.isprintable()
+
+
+def test_a_summary_is_short() -> None:
+    assert redact("word " * 100).endswith("…")
+    assert len(redact("word " * 100)) == LIMIT
+    assert redact("") == ""
+
+
+def test_a_secret_at_the_cut_is_hidden_too() -> None:
+    found = redact("x " * 145 + "password=cafebabe")
+    assert "cafe" not in found
+    assert len(found) <= LIMIT
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "=" * 100_000, "password" * 50_000, "://" * 50_000, "eyJ." * 50_000])
+def test_a_hostile_text_costs_little(text: str) -> None:
+    begin = time.monotonic()
+    assert len(redact(text)) <= LIMIT
+    assert time.monotonic() - begin < 0.5
+
+
+def test_what_was_redacted_says_so() -> None:
+    assert HIDDEN in redact("password=cafe")
