@@ -210,11 +210,11 @@ def take_over(job: Job, token: str, now: datetime, lease: timedelta) -> Write:
     of a job that crashed workers twice, from leased or ready.
     """
     expired = job.state is JobState.LEASED
-    guard = (before("lease_expires_at", ms(now)),) if expired else ()
+    state, guard = (JobState.LEASED, (before("lease_expires_at", ms(now)),)) if expired else (JobState.READY, ())
     return Write(
         job.key,
         token,
-        (*_observed(job, job.state), *guard),
+        (*_observed(job, state), *guard),
         set={**_leased(token, now, lease), **({"maybe_done": True} if expired else {})},
         set_once={"first_claim_at": ms(now)},
         add={"rev": 1, "attempt": 1, **({"no_records": 1} if expired else {})},
@@ -289,7 +289,7 @@ def _held(job: Job) -> tuple[Condition, ...]:
 
 def _guard(job: Job) -> tuple[Condition, ...]:
     """The worker's token where it holds the lease, else the row rev that the reconciler observed."""
-    return _held(job) if job.state is JobState.LEASED else _observed(job, job.state)
+    return _held(job) if job.state is JobState.LEASED else _observed(job, JobState.READY)
 
 
 def succeed(job: Job, gained: Gained, now: datetime, write_id: str) -> Write:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -268,4 +269,4 @@ def test_a_crashed_job_becomes_two_to_twenty_ranges_that_hold_each_item_once(ope
     assert 2 <= len(groups) <= 20
     assert [index for group in groups for index in group] == open_indexes
     spans = [span_of(group) for group in groups]
-    assert all(one.end <= other.start for one, other in zip(spans, spans[1:], strict=False))
+    assert all(one.end <= other.start for one, other in pairwise(spans))
