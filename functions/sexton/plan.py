@@ -12,6 +12,7 @@ from sexton import keys, part
 from sexton.errors import EvidenceAltered, Refused
 from sexton.item import Item
 from sexton.ports import Evidence
+from sexton.showing import parsed
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -70,8 +71,8 @@ class PlannedItem(BaseModel):
 
 
 def read(evidence: Evidence, run_id: str) -> Plan:
-    """The plan of a run. Raises NoPlan, or EvidenceAltered when it cannot be read."""
-    text = evidence.get(keys.plan(run_id))
+    """The plan of a run. Raises BadRunId, NoPlan, or EvidenceAltered when it cannot be read."""
+    text = evidence.get(keys.plan(str(parsed(run_id))))
     if text is None:
         raise NoPlan(f"{run_id} has no plan in evidence: it is still being planned, or no such run was")
     try:

@@ -74,14 +74,19 @@ class RunView(RunLine):
 
 def find(ledger: Ledger, text: str) -> Run:
     """The run of an id. Raises BadRunId or UnknownRun."""
-    try:
-        run_id = RunId.parse(text)
-    except ValueError as error:
-        raise BadRunId(str(error)) from error
+    run_id = parsed(text)
     run = ledger.run(run_id)
     if run is None:
         raise UnknownRun(f"the ledger holds no run {run_id}")
     return run
+
+
+def parsed(text: str) -> RunId:
+    """A run id as a person gives it. Raises BadRunId."""
+    try:
+        return RunId.parse(text)
+    except ValueError as error:
+        raise BadRunId(str(error)) from error
 
 
 def show(ledger: Ledger, text: str) -> RunView:

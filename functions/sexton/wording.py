@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
-from sexton.duration import to_text
+from pydantic import BaseModel, ConfigDict
+
 from sexton.key_date import KeyDate
 from sexton.policy import Policy
+from sexton.retain import Retain
 from sexton.source import S3Source
 
 HOLDS = {
@@ -19,6 +22,43 @@ TAKES_BACK = {
     "backup": "A deletion is taken back from a backup.",
     "none": "A deletion cannot be taken back.",
 }
+
+
+class Described(BaseModel):
+    """A policy for scripts: what identifies it, and what it means."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    version: str
+    description: str
+    owner: str
+    schedule: str
+    timezone: str
+    mode: str
+    approval: str
+    bucket: str
+    prefixes: tuple[str, ...]
+    retain: str
+    means: tuple[str, ...]
+
+    @staticmethod
+    def of(policy: Policy) -> Described:
+        """Describe one policy."""
+        return Described(
+            id=policy.id,
+            version=policy.version,
+            description=policy.description,
+            owner=policy.owner,
+            schedule=policy.schedule,
+            timezone=policy.timezone,
+            mode=policy.mode,
+            approval=policy.approval,
+            bucket=policy.source.bucket,
+            prefixes=policy.source.prefixes,
+            retain=str(policy.retain),
+            means=in_words(policy),
+        )
 
 
 def in_words(policy: Policy) -> tuple[str, ...]:
@@ -42,8 +82,8 @@ def _sentences(policy: Policy) -> Iterator[str]:
         yield TAKES_BACK[policy.recovery or "none"]
     yield (
         f"Jobs of up to {policy.job_size:,} objects; each is tried {limits.max_attempts} times within"
-        f" {to_text(limits.max_age)}, then it is dead. Planning may take {to_text(limits.max_planning)};"
-        f" the whole should be done in {to_text(policy.slo)}."
+        f" {length(limits.max_age)}, then it is dead. Planning may take {length(limits.max_planning)};"
+        f" the whole should be done in {length(policy.slo)}."
     )
 
 
@@ -59,8 +99,8 @@ def _what(source: S3Source) -> str:
 
 def _age(policy: Policy) -> str:
     if isinstance(policy.age_from, KeyDate):
-        return f"once the date in its key ({policy.age_from.key_date}) is more than {policy.retain} past"
-    return f"once it was last modified more than {policy.retain} ago"
+        return f"once the date in its key ({policy.age_from.key_date}) is more than {_retained(policy.retain)} past"
+    return f"once it was last modified more than {_retained(policy.retain)} ago"
 
 
 def _spared(source: S3Source) -> str:
@@ -69,6 +109,28 @@ def _spared(source: S3Source) -> str:
     ways += [f"what ends in {_any(exclude.suffixes)}"] if exclude.suffixes else []
     ways += [f"what matches {_any(exclude.globs)}"] if exclude.globs else []
     return ", and ".join(ways)
+
+
+def _retained(retain: Retain) -> str:
+    years, months = divmod(retain.months, 12)
+    parts = [_counted(years, "year"), _counted(months, "month"), length(retain.rest) if retain.rest else ""]
+    return " and ".join(filter(None, parts))
+
+
+def length(of: timedelta) -> str:
+    """A length of time in words: `1 day and 12 hours`."""
+    minutes, seconds = divmod(of.seconds, 60)
+    parts = (
+        _counted(of.days, "day"),
+        _counted(minutes // 60, "hour"),
+        _counted(minutes % 60, "minute"),
+        _counted(seconds, "second"),
+    )
+    return " and ".join(filter(None, parts))
+
+
+def _counted(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'' if number == 1 else 's'}" if number else ""
 
 
 def _any(texts: Sequence[str] | Iterator[str]) -> str:

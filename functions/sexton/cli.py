@@ -1,0 +1,319 @@
+"""The operator's command line: data on stdout, messages on stderr; exit 0 done, 1 refused or failed, 2 wrong usage.
+
+What a command computes is in the core; here it is asked for and shown. Modules are imported by the commands that
+need them, so that `sexton --help` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sexton.deployment import Deployment
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+Stack = Annotated[str, typer.Option("--stack", envvar="SEXTON_STACK", help="The stack's name.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Retention on AWS that can be proven: what a policy says has had its time is removed, and accounted for.",
+)
+policy_app, run_app, plan_app, dlq_app = (typer.Typer(no_args_is_help=True, rich_markup_mode=None) for _ in range(4))
+app.add_typer(policy_app, name="policy", help="Policies in files.")
+app.add_typer(run_app, name="run", help="Runs: start them, look at them, wait for them.")
+app.add_typer(plan_app, name="plan", help="What a run planned.")
+app.add_typer(dlq_app, name="dlq", help="Dead letters.")
+
+
+class Mode(StrEnum):
+    """How a run can be narrowed."""
+
+    REPORT = "report"
+
+
+def connect(stack: str) -> Deployment:
+    """The deployment that a command works on; tests put their own in its place."""
+    from sexton.aws.stack import connect
+
+    return connect(stack)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"sexton {version('sexton')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Options that stand before any command."""
+
+
+@policy_app.command("check")
+def policy_check(
+    path: Annotated[Path, typer.Argument(help="A folder of policies, or one file.")] = Path("policies"),
+    as_json: Json = False,
+) -> None:
+    """Check policies, and say in words what each means. Needs no AWS."""
+    from sexton import cli_tables
+    from sexton.cli_output import put_json
+    from sexton.policy import load_policies
+    from sexton.wording import Described
+
+    found = load_policies(path)
+    if as_json:
+        put_json([Described.of(policy) for policy in found])
+    else:
+        _show(cli_tables.policies(found))
+
+
+@run_app.command("start")
+def run_start(
+    policy: Annotated[str, typer.Argument(help="The policy's id.")],
+    at: Annotated[str, typer.Option(help="The scheduled time, in RFC 3339; now if left out.")] = "",
+    mode: Annotated[Mode | None, typer.Option(help="Narrow an enforcing policy to a report.")] = None,
+    reissue: Annotated[
+        bool, typer.Option("--reissue", help="Once more, after an invalidated or reported run.")
+    ] = False,
+    as_json: Json = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """Start a run of a policy, and write its id. Starting one that is there already only asks it to go on."""
+    from sexton.cli_output import put_json, say
+    from sexton.requesting import request
+
+    scheduled_time = _instant(at) if at else None
+    deployment = connect(stack)
+    started = request(deployment, policy, scheduled_time or deployment.clock(), mode, reissue)
+    if as_json:
+        put_json(started)
+        return
+    print(started.run_id)
+    say("it is being planned" if started.created else f"it was there already, and is {started.state}")
+    say(f"to follow it: sexton run watch {started.run_id}")
+
+
+@run_app.command("list")
+def run_list(
+    policy: Annotated[str | None, typer.Option(help="Only runs of this policy.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the latest scheduled first.")] = 20,
+    as_json: Json = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """List runs, the latest scheduled time first."""
+    from itertools import islice
+
+    from sexton import cli_tables, showing
+    from sexton.cli_output import put_json, say
+
+    found = [showing.line(run) for run in islice(showing.runs(connect(stack).ledger, policy), limit)]
+    if as_json:
+        put_json(found)
+    elif found:
+        _show(cli_tables.run_list(found))
+    else:
+        say("there is no run")
+
+
+@run_app.command("show")
+def run_show(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton") -> None:
+    """Show a run with what became of its items."""
+    from sexton import cli_tables, showing
+    from sexton.cli_output import put_json
+
+    view = showing.show(connect(stack).ledger, run)
+    if as_json:
+        put_json(view)
+    else:
+        _show(cli_tables.run(view))
+
+
+@run_app.command("watch")
+def run_watch(
+    run: RunArgument,
+    timeout: Annotated[float | None, typer.Option(min=0, help="Seconds to wait at most; for ever if left out.")] = None,
+    as_json: Json = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """Wait until a run has ended, then show it.
+
+    Exit 0: completed, balanced and nothing dead, or reported. 1: ended otherwise. 3: awaits approval. 4: timeout.
+    """
+    from sexton import cli_tables
+    from sexton.cli_output import put_json
+    from sexton.cli_watch import watch
+
+    view, code = watch(connect(stack), run, timeout)
+    if as_json:
+        put_json(view)
+    else:
+        _show(cli_tables.run(view))
+    raise typer.Exit(code)
+
+
+@plan_app.command("show")
+def plan_show(
+    run: RunArgument,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many items.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="So many items by chance, each as likely.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the sample: the same seed, the same items.")] = None,
+    as_json: Json = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """Write the items of a run's plan, in order, read from evidence and checked against their hashes."""
+    from sexton import cli_plan
+
+    if sample is not None and limit is not None:
+        raise typer.BadParameter("--limit and --sample do not go together")
+    if seed is not None and sample is None:
+        raise typer.BadParameter("--seed is of --sample")
+    cli_plan.show(connect(stack), run, limit=limit, sample=sample, seed=seed, as_json=as_json)
+
+
+@app.command("explain")
+def explain(
+    address: Annotated[str, typer.Argument(metavar="S3://BUCKET/KEY", help="The object's address.")],
+    as_json: Json = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """Say what every run did with an object, and what the deployed policies would do with it now."""
+    from sexton import cli_tables
+    from sexton.cli_output import put_json
+    from sexton.explaining import Explaining
+
+    deployment = connect(stack)
+    found = Explaining(deployment.ledger, deployment.evidence, deployment.look, deployment.clock).explain(address)
+    if as_json:
+        put_json(found)
+    else:
+        _show(cli_tables.explanation(found))
+
+
+@app.command("status")
+def status_command(as_json: Json = False, stack: Stack = "Sexton") -> None:
+    """Say what is unfinished and why, what is dead, what waits for a person, and what to do next."""
+    from sexton import cli_tables
+    from sexton.cli_output import put_json
+    from sexton.status import status
+
+    deployment = connect(stack)
+    found = status(deployment.ledger, deployment.clock())
+    if as_json:
+        put_json(found)
+    else:
+        _show(cli_tables.status(found))
+
+
+@dlq_app.command("list")
+def dlq_list(as_json: Json = False, stack: Stack = "Sexton") -> None:
+    """List the dead jobs, from the ledger: why each died and what to do."""
+    from sexton import cli_tables
+    from sexton.cli_output import put_json, say
+    from sexton.dead_letters import dead_letters
+
+    deployment = connect(stack)
+    found = list(dead_letters(deployment.ledger, deployment.clock()))
+    if as_json:
+        put_json(found)
+    elif found:
+        _show(cli_tables.dead_letters(found))
+    else:
+        say("nothing is dead")
+
+
+@app.command("tick")
+def tick(as_json: Json = False, stack: Stack = "Sexton") -> None:
+    """Run the reconciler now, and wait until it is through."""
+    from sexton.cli_output import put_json, say
+    from sexton.item import rfc3339
+
+    deployment = connect(stack)
+    at = rfc3339(deployment.clock().replace(microsecond=0))
+    deployment.functions.tick({"tick": at})
+    if as_json:
+        put_json({"ticked": True, "at": at})
+    else:
+        say("the reconciler is through")
+
+
+@app.command("verify")
+def verify(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton") -> None:
+    """Recompute a run's digest and books from evidence alone, and say what differs. Exit 1 if anything does."""
+    from sexton import cli_tables, verifying
+    from sexton.cli_output import put_json
+
+    found = verifying.verify(connect(stack).evidence, run)
+    if as_json:
+        put_json(found)
+    else:
+        _show(cli_tables.verdict(found))
+    raise typer.Exit(0 if found.holds else 1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code; what Sexton raises on purpose is told without a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows a code instead
+    from sexton.cli_errors import Trouble, trouble
+    from sexton.errors import SextonError
+
+    as_json = "--json" in given
+    try:
+        return int(app(given, prog_name="sexton", standalone_mode=False) or 0)
+    except SextonError as error:
+        trouble(error).tell(as_json=as_json)
+        return 1
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help itself; typer exports no name for it
+            print(error.format_message(), file=sys.stderr)
+            return error.exit_code
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "sexton"
+        Trouble("usage", error.format_message(), f"`{command} --help` shows what can be said").tell(as_json=as_json)
+        return error.exit_code
+    except OSError as error:
+        Trouble("unreadable", str(error), "see that the file is there and may be read").tell(as_json=as_json)
+        return 1
+
+
+def _show(parts: Iterable[RenderableType]) -> None:
+    from sexton.cli_output import put
+
+    put(parts)
+
+
+def _instant(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r} is no time; one looks like 2026-11-30T02:00:00Z", param_hint="--at"
+        ) from error
+    if at.utcoffset() is None:
+        raise typer.BadParameter(f"{text!r} names no zone; write {text}Z for UTC", param_hint="--at")
+    return at.astimezone(UTC).replace(microsecond=0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

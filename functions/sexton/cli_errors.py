@@ -1,0 +1,98 @@
+"""What went wrong, as the command line tells it: a stable code, a message, and what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import NamedTuple
+
+from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, Refused, SextonError
+
+HINTS = {
+    "unknown_policy": "deploy it first; `sexton policy check` shows what a folder of policies holds",
+    "unknown_run": "`sexton run list` shows the runs that there are",
+    "bad_run_id": "`sexton run list` shows the runs that there are; an id is taken whole",
+    "bad_address": "quote it if the key holds what your shell would read",
+    "bad_event": "`sexton run start --help` shows what can be asked for",
+    "no_plan": "`sexton run show` says where the run stands",
+    "another_run_open": "`sexton run watch` follows it; start this one when it has ended",
+    "broken_policy": "docs/policies.md says what each field means",
+    "stack_not_found": "name it with --stack or SEXTON_STACK; see that region, profile and endpoint are those you mean",
+    "refused": "`sexton run show` says where the run stands",
+}
+EVIDENCE_HINT = "`sexton verify RUN` says what else differs; the bucket's versions hold what was written first"
+FUNCTION_HINT = "its log in CloudWatch has the whole story (aws logs tail /aws/lambda/NAME)"
+DOWN_HINT = "see that AWS_ENDPOINT_URL and AWS_REGION are right; `make local` starts a local stage"
+CREDENTIALS_HINT = "set AWS_PROFILE or sign in again (aws sso login); for the local stage: . .local/env"
+
+_CREDENTIALS = {
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "TokenRetrievalError",
+    "SSOTokenLoadError",
+    "UnauthorizedSSOTokenError",
+    "ProfileNotFound",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "SignatureDoesNotMatch",
+    "InvalidAccessKeyId",
+}
+_DOWN = {
+    "EndpointConnectionError",
+    "ConnectTimeoutError",
+    "ReadTimeoutError",
+    "ConnectionClosedError",
+    "ProxyConnectionError",
+    "HTTPClientError",
+    "SSLError",
+}
+_DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
+
+
+class Trouble(NamedTuple):
+    """What is told. Codes are stable; messages and hints are for people."""
+
+    code: str
+    message: str
+    hint: str
+
+    def tell(self, *, as_json: bool, data_begun: bool = False) -> None:
+        """On stdout as JSON for scripts, unless data stands there already; else on stderr, for people."""
+        if as_json:
+            text = json.dumps({"error": self._asdict()}, indent=2)
+            print(text, file=sys.stderr if data_begun else sys.stdout)
+            return
+        from sexton.escaping import harmless
+
+        for line in self.message.splitlines():
+            print(f"error: {harmless(line)}", file=sys.stderr)
+        print(f"hint:  {harmless(self.hint)}", file=sys.stderr)
+
+
+def trouble(error: SextonError) -> Trouble:
+    """What to tell of an error that Sexton raised on purpose."""
+    if isinstance(error, CallFailed):
+        return _of_call(error.failure)
+    if isinstance(error, EvidenceAltered):
+        return Trouble("evidence_altered", str(error), EVIDENCE_HINT)
+    if isinstance(error, Refused):
+        return Trouble(error.code, str(error), HINTS.get(error.code, HINTS["refused"]))
+    return Trouble("function_failed", str(error), FUNCTION_HINT)
+
+
+def _of_call(failure: Failure) -> Trouble:
+    text = f"{failure.code}: {failure.summary}"
+    if failure.code in _CREDENTIALS:
+        return Trouble("no_credentials", text, CREDENTIALS_HINT)
+    if failure.code == "NoRegionError":
+        return Trouble("no_region", text, "set AWS_REGION, or a region in the profile")
+    if failure.code in _DOWN:
+        return Trouble("endpoint_down", text, DOWN_HINT)
+    if failure.code in _DENIED:
+        return Trouble("missing_permission", text, "ask for the permission that the message names, or use another role")
+    if failure.reason_class is ReasonClass.THROTTLED:
+        return Trouble("throttled", text, "try again in a moment")
+    return Trouble("call_failed", text, "try again; if it stays so, look up the code in the service's documentation")

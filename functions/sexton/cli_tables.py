@@ -1,0 +1,248 @@
+"""What people see of each answer. Every text goes through `cell`, which takes nothing in it for markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sexton.cli_output import facts, table
+from sexton.dead_letters import DeadLetter
+from sexton.explaining import Explanation, Fate
+from sexton.item import rfc3339
+from sexton.policy import Policy
+from sexton.showing import RunLine, RunView
+from sexton.status import Status, Unfinished
+from sexton.verifying import Verdict
+from sexton.wording import in_words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def policies(found: Sequence[Policy]) -> Iterator[RenderableType]:
+    """Each policy with its version and what it means."""
+    for policy in found:
+        identity = (("policy", policy.id), ("version", policy.version), ("owner", policy.owner))
+        yield facts((*identity, ("description", policy.description)))
+        yield facts(("-", sentence) for sentence in in_words(policy))
+        yield ""
+
+
+def run_list(runs: Sequence[RunLine]) -> Iterator[RenderableType]:
+    """Runs, one a line."""
+    headers = ("run", "mode", "state", "planned", "size", "balanced", "why")
+    yield table(headers, (_run_row(run) for run in runs), right=("planned", "size"))
+
+
+def _run_row(run: RunLine) -> tuple[object, ...]:
+    why = run.reason or "; ".join(run.held_because)
+    return run.run_id, run.mode, run.state, run.planned, size(run.planned_bytes), run.balanced, why
+
+
+def run(view: RunView) -> Iterator[RenderableType]:
+    """One run: what it is, what it found, what came of it."""
+    yield facts(
+        (
+            ("run", view.run_id),
+            ("state", _state(view)),
+            ("reason", view.reason),
+            ("message", view.message),
+            ("held because", "; ".join(view.held_because)),
+            ("mode", view.mode),
+            ("policy version", view.policy_version),
+            ("scheduled", when(view.scheduled_time)),
+            ("cutoff", when(view.cutoff)),
+            ("started by", view.started_by),
+            ("closed", when(view.closed_at)),
+            ("plan digest", view.digest),
+            ("report", view.report),
+        )
+    )
+    yield ""
+    yield table(("", "items", "of which"), _count_rows(view), right=("items",))
+
+
+def _state(view: RunLine) -> str:
+    if view.balanced is None:
+        return view.state
+    return f"{view.state}, books {'balance' if view.balanced else 'DO NOT BALANCE'}"
+
+
+def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
+    unproven = f"{view.deleted_unproven:,} gone after an attempt without a record" if view.deleted_unproven else ""
+    yield "scanned", view.scanned, reasons(view.scanned_by)
+    yield "planned", view.planned, f"{size(view.planned_bytes)} in {view.jobs:,} jobs: {reasons(view.jobs_by_state)}"
+    yield "deleted", view.deleted, unproven
+    yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
+    yield "dead", sum(view.dead.values()), reasons(view.dead)
+    yield "cancelled", view.cancelled, ""
+    yield "open", view.open, ""
+
+
+def explanation(found: Explanation) -> Iterator[RenderableType]:
+    """The object now, each run that had it, and what each deployed policy would decide."""
+    now = found.now
+    there = f"{size(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}" if now else "nothing"
+    yield facts(
+        (
+            ("bucket", found.bucket),
+            ("key", found.key),
+            ("there now", f"cannot be looked at: {found.look_failed}" if found.look_failed else there),
+        )
+    )
+    yield ""
+    if not found.runs:
+        yield "No run had it."
+    for fate in found.runs:
+        yield facts(_fate_facts(fate))
+        yield ""
+    if found.policies:
+        headers = ("policy", "mode", "would now", "because", "cutoff")
+        yield table(headers, ((p.policy, p.mode, p.action, p.reason, when(p.cutoff)) for p in found.policies))
+    else:
+        yield "No deployed policy is about this bucket."
+
+
+def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
+    planned = fate.planned
+    yield "run", f"{fate.run_id} ({fate.mode}, {fate.run_state})"
+    yield "outcome", f"{fate.outcome}: {fate.reason}" if fate.reason else fate.outcome
+    yield "when", when(fate.at)
+    yield "planned as", f"{size(planned.size)}, ETag {planned.etag}, last modified {when(planned.last_modified)}"
+    yield "cutoff", when(fate.cutoff)
+    if fate.observed:
+        yield "observed", ", ".join(f"{name} {value}" for name, value in fate.observed.items() if name != "key")
+    if fate.unproven:
+        yield "proof", "none: it was gone after an attempt that left no record"
+    yield "delete marker", fate.marker_version_id
+    yield "job", f"{fate.job_id}, {fate.attempts} attempts"
+    for failed in fate.history:
+        yield f"attempt {failed.attempt}", f"{when(failed.at)} {failed.event}: {failed.code} {failed.summary}"
+    yield "summary", fate.summary
+    yield "next action", fate.next_action
+
+
+def status(found: Status) -> Iterator[RenderableType]:
+    """What an operator asks first, the oldest unfinished work before all."""
+    if found.quiet:
+        yield "All is quiet: nothing is unfinished, nothing is dead, nobody is waited for."
+    if found.oldest:
+        yield facts((("oldest unfinished", found.oldest.run_id), *_unfinished_facts(found.oldest)))
+        yield ""
+    if len(found.unfinished) > 1:
+        rows = ((u.run_id, u.state, ago(u.age_seconds), u.because) for u in found.unfinished[1:])
+        yield table(("also unfinished", "state", "for", "why"), rows)
+        yield ""
+    if found.awaiting_approval:
+        waiting = (
+            (w.run_id, w.planned, "; ".join(w.held_because), when(w.expires_at)) for w in found.awaiting_approval
+        )
+        yield table(("awaiting approval", "planned", "because", "expires"), waiting, right=("planned",))
+        yield ""
+    if found.reported:
+        reports = ((w.run_id, w.planned, when(w.expires_at)) for w in found.reported)
+        yield table(("reported", "planned", "expires"), reports, right=("planned",))
+        yield ""
+    yield from _troubles(found)
+
+
+def _unfinished_facts(unfinished: Unfinished) -> Iterator[tuple[str, object]]:
+    yield "state", f"{unfinished.state}, for {ago(unfinished.age_seconds)}"
+    yield "why", unfinished.because
+    job = unfinished.oldest_job
+    yield "oldest job", f"{job.job_id} ({job.state}, {job.items} items, {job.attempts} attempts)" if job else None
+    yield "next action", unfinished.next_action
+
+
+def _troubles(found: Status) -> Iterator[RenderableType]:
+    dead = found.dead
+    if dead.jobs:
+        rows = (("dead", f"{dead.items:,} items in {dead.jobs:,} jobs: {reasons(dead.by_reason)}"),)
+        yield facts((*rows, ("next action", dead.next_action)))
+        yield ""
+    if found.for_a_person:
+        people = ((p.run_id, p.state, p.balanced, p.dead_jobs, p.next_action) for p in found.for_a_person)
+        yield table(("needs a person", "state", "balanced", "dead jobs", "next action"), people, right=("dead jobs",))
+        yield ""
+    if found.skipped_triggers:
+        skipped = ((s.run_id, when(s.at), s.open_run) for s in found.skipped_triggers)
+        yield table(("skipped trigger", "at", "another run was open"), skipped)
+        yield ""
+    if found.malformed:
+        messages = ((m.message_id, when(m.at), m.kind, m.why, m.excerpt) for m in found.malformed)
+        yield table(("malformed message", "at", "kind", "why", "excerpt"), messages)
+
+
+def dead_letters(letters: Sequence[DeadLetter]) -> Iterator[RenderableType]:
+    """Dead jobs, and below them what to do about each kind."""
+    headers = ("job", "items", "class", "reason", "attempts", "first", "last", "age", "summary")
+    rows = (
+        (
+            each.job_id,
+            each.items,
+            each.reason_class,
+            each.reason,
+            each.attempts,
+            when(each.first_claim_at),
+            when(each.dead_at),
+            ago(each.age_seconds),
+            each.summary,
+        )
+        for each in letters
+    )
+    yield table(headers, rows, right=("items", "attempts"))
+    yield ""
+    actions = {each.reason or "unknown": each.next_action for each in letters}
+    yield facts((reason, f"next action: {action}") for reason, action in sorted(actions.items()))
+
+
+def verdict(found: Verdict) -> Iterator[RenderableType]:
+    """Whether it holds, what was recomputed, and what differs."""
+    yield facts(
+        (
+            ("run", found.run_id),
+            ("evidence", "holds" if found.holds else f"DOES NOT HOLD: {found.difference_count:,} differences"),
+            ("plan digest", found.digest),
+            ("plan", f"{found.planned:,} items in {found.parts:,} parts"),
+            ("books", f"revision {found.books}: {found.jobs:,} jobs, {found.outcome_files:,} outcome files"
+             if found.books else "none: the run is not closed, only its plan was verified"),
+            *((name, _counted(count)) for name, count in found.counts.items()),
+        )
+    )  # fmt: skip
+    if found.differences:
+        yield ""
+        yield table(("what differs",), ((difference,) for difference in found.differences))
+
+
+def _counted(count: object) -> object:
+    return (reasons(count) or 0) if isinstance(count, Mapping) else count
+
+
+def reasons(counts: Mapping[str, int]) -> str:
+    """Counts by reason on one line."""
+    return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())
+
+
+def when(at: datetime | None) -> str | None:
+    """An instant in UTC, to the second."""
+    return rfc3339(at.replace(microsecond=0)) if at else None
+
+
+def ago(seconds: int) -> str:
+    """A length of time in its two largest units."""
+    days, rest = divmod(max(0, seconds), 86_400)
+    hours, minutes = rest // 3600, rest % 3600 // 60
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"
+
+
+def size(count: int) -> str:
+    """Bytes in the largest unit that leaves a number of at least one."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
