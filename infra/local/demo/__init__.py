@@ -1,0 +1,1 @@
+"""`make demo`: the whole system on this machine, from filled buckets to balanced books."""

@@ -1,0 +1,110 @@
+"""Comparing what happened with what had to happen, object by object."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sexton.job import Job
+from sexton.showing import RunView
+
+from infra.local.demo import evidence
+from infra.local.demo.seeds import EXPORTS, LOGS, UPLOADS, Fate, Seed
+
+POLICIES = {LOGS: "logs-expire", EXPORTS: "exports-report", UPLOADS: "uploads-approval"}
+STATES = {"logs-expire": "completed", "exports-report": "reported", "uploads-approval": "awaiting_approval"}
+T = TypeVar("T")
+COUNTED = (Fate.DELETED, Fate.CHANGED, Fate.ABSENT, Fate.DEAD)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is found at the end: runs by policy, the keys left by bucket, dead jobs, messages in the dead letters."""
+
+    views: Mapping[str, RunView]
+    keys: Mapping[str, set[str]]
+    dead: Sequence[Job]
+    dead_letters: int
+    evidence: Path
+
+
+def surprises(ended: Ended, seeds: Sequence[Seed]) -> list[str]:
+    """Everything that is not as it had to be; empty when all is well."""
+    by_bucket = {bucket: [seed for seed in seeds if seed.bucket == bucket] for bucket in POLICIES}
+    found = [_about_dead_letters(ended, seeds)]
+    for bucket, policy in POLICIES.items():
+        here, view = by_bucket[bucket], ended.views[policy]
+        found += [
+            _about_states(view, STATES[policy]),
+            _about_counts(view, here),
+            _about_objects(ended.keys[bucket], here, bucket),
+            _about_plan(evidence.planned(ended.evidence, view.run_id), here, policy),
+            _about_outcomes(evidence.outcomes(ended.evidence, view.run_id), here, policy),
+        ]
+    return [text for texts in found for text in texts]
+
+
+def _about_states(view: RunView, state: str) -> Iterator[str]:
+    yield from _differ(f"state of {view.run_id}", view.state, state)
+    if state == "completed":
+        yield from _differ(f"books of {view.run_id}", view.balanced, True)
+        yield from _differ(f"open items of {view.run_id}", view.open, 0)
+
+
+def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
+    """The ledger's counts: what was scanned by reason, planned, and how it ended."""
+    listed = [seed.fate for seed in seeds if seed.fate is not Fate.OUTSIDE]
+    scanned = Counter("expired" if fate.in_plan else fate.value for fate in listed)
+    meant = Counter(fate.value for fate in listed if fate in COUNTED)
+    ends = Counter({"deleted": view.deleted})
+    ends.update({f"skipped:{reason}": n for reason, n in view.skipped.items()})
+    ends.update({f"dead:{reason}": n for reason, n in view.dead.items()})
+    yield from _differ(
+        f"scanned by {view.run_id}", dict(sorted(view.scanned_by.items())), dict(sorted(scanned.items()))
+    )
+    yield from _differ(f"planned by {view.run_id}", view.planned, scanned["expired"])
+    yield from _differ(f"bytes planned by {view.run_id}", view.planned_bytes, _size(seeds))
+    yield from _differ(f"outcomes of {view.run_id}", +ends, meant)
+
+
+def _about_objects(keys: set[str], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
+    """The bucket itself: exactly what had to stay is there."""
+    yield from _differ_by_key(f"objects in {bucket}", Counter(keys), Counter(s.key for s in seeds if s.fate.stays))
+
+
+def _about_plan(planned: Counter[str], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
+    """The plan in evidence: each object that had its time, once, and no other."""
+    yield from _differ_by_key(f"the plan of {policy}", planned, Counter(s.key for s in seeds if s.fate.in_plan))
+
+
+def _about_outcomes(found: Iterable[tuple[str, str]], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
+    """The outcomes in evidence: each planned object's own, once. That an item is dead stands in the ledger alone."""
+    recorded = (Fate.DELETED, Fate.CHANGED, Fate.ABSENT)
+    meant = Counter((seed.key, seed.fate.value) for seed in seeds if seed.fate in recorded)
+    yield from _differ_by_key(f"the outcomes of {policy}", Counter(found), meant)
+
+
+def _about_dead_letters(ended: Ended, seeds: Sequence[Seed]) -> Iterator[str]:
+    meant = sorted(seed.key for seed in seeds if seed.fate is Fate.DEAD)
+    yield from _differ("first items of the dead jobs", sorted(job.first_key for job in ended.dead), meant)
+    yield from _differ("items of the dead jobs", [job.open_items for job in ended.dead], [1] * len(meant))
+    yield from _differ("reason classes of the dead jobs", {job.reason_class for job in ended.dead}, {"permanent"})
+    yield from _differ("messages in the dead-letter queue", ended.dead_letters, len(meant))
+
+
+def _differ(what: str, found: object, meant: object) -> Iterator[str]:
+    if found != meant:
+        yield f"{what}: {found}, expected {meant}"
+
+
+def _differ_by_key(what: str, found: Counter[T], meant: Counter[T]) -> Iterator[str]:
+    for text, extra in (("not expected", found - meant), ("missing", meant - found)):
+        if extra:
+            yield f"{what}: {extra.total()} {text}, such as {next(iter(extra))!r}"
+
+
+def _size(seeds: Iterable[Seed]) -> int:
+    return sum(len(seed.body) for seed in seeds if seed.fate.in_plan)

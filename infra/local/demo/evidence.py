@@ -1,0 +1,39 @@
+"""The evidence as files, read with nothing of Sexton's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from infra.local.demo.filling import listed
+from infra.local.stage import Stage
+
+
+def keep(stage: Stage, folder: Path) -> int:
+    """Copy the evidence bucket into a folder; returns how many files it has."""
+    s3, bucket = stage.client("s3"), stage.outputs["EvidenceBucketName"]
+    keys = [entry["Key"] for entry in listed(s3, bucket)]
+    for key in keys:
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        (folder / key).write_bytes(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+    return len(keys)
+
+
+def planned(folder: Path, run_id: str) -> Counter[str]:
+    """How often each key stands in the plan of a run."""
+    return Counter(line["key"] for line in _lines(folder / "plans" / run_id))
+
+
+def outcomes(folder: Path, run_id: str) -> Iterator[tuple[str, str]]:
+    """Key and outcome of every recorded outcome, such as `skipped:changed`."""
+    for line in _lines(folder / "outcomes" / run_id):
+        yield line["key"], ":".join(filter(None, (line["outcome"], line.get("reason"))))
+
+
+def _lines(folder: Path) -> Iterator[dict[str, Any]]:
+    for file in sorted(folder.glob("*.ndjson.gz")):
+        yield from map(json.loads, gzip.decompress(file.read_bytes()).splitlines())

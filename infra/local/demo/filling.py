@@ -1,0 +1,93 @@
+"""Filling the buckets with objects that look as old as they should.
+
+Nothing can tell S3 when an object was last modified, and the emulator has no way either; but it can keep its objects
+in a folder, each with a file that says so. So a first emulator takes the objects through the S3 API and is stopped,
+those dates are set back, and the demo's own emulator starts from the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from botocore.config import Config
+
+from infra.local import emulator as emulators
+from infra.local.demo.seeds import UPLOADS, Seed
+from infra.local.emulator import Emulator
+from infra.local.stage import client
+
+AT_ONCE = 8
+KEEPING = {"S3_PERSIST": "1"}  # what makes the emulator keep its objects in the folder
+SIDECAR = ".meta.json"
+
+
+class FillingError(Exception):
+    """The buckets are not as they were meant to be."""
+
+
+def fill(folder: Path, seeds: Sequence[Seed], now: datetime, on_each: Callable[[], None]) -> str:
+    """Put every object into an emulator of the folder, stop it, set the dates back; returns the account."""
+    with emulators.running(folder, KEEPING) as emulator:
+        _put_all(emulator, seeds, on_each)
+    _set_back(folder / "s3" / emulator.account, seeds, now)
+    return emulator.account
+
+
+def check(emulator: Emulator, seeds: Sequence[Seed], now: datetime) -> None:
+    """Ask the API whether every object is there with its date. Raises FillingError."""
+    s3 = client(emulator, "s3")
+    for bucket in sorted({seed.bucket for seed in seeds}):
+        meant = {seed.key: _date(seed, now) for seed in seeds if seed.bucket == bucket}
+        found = {entry["Key"]: entry["LastModified"] for entry in listed(s3, bucket)}
+        if found != meant:
+            wrong = sorted(key for key in meant.keys() | found.keys() if meant.get(key) != found.get(key))
+            raise FillingError(f"{len(wrong)} objects of {bucket} are not as meant, the first is {wrong[0]!r}")
+
+
+def version(emulator: Emulator) -> None:
+    """The emulator forgets over a restart that a bucket is versioned."""
+    _version(client(emulator, "s3"))
+
+
+def listed(s3: Any, bucket: str) -> list[dict[str, Any]]:
+    """Every current object of a bucket."""
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    return [entry for page in pages for entry in page.get("Contents", [])]
+
+
+def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], None]) -> None:
+    s3 = client(emulator, "s3", config=Config(max_pool_connections=AT_ONCE))
+    for bucket in sorted({seed.bucket for seed in seeds}):
+        s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": emulators.REGION})
+    _version(s3)
+
+    def put(seed: Seed) -> None:
+        s3.put_object(Bucket=seed.bucket, Key=seed.key, Body=seed.body)
+        on_each()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(put, seeds))
+
+
+def _version(s3: Any) -> None:
+    s3.put_bucket_versioning(Bucket=UPLOADS, VersioningConfiguration={"Status": "Enabled"})
+
+
+def _set_back(folder: Path, seeds: Sequence[Seed], now: datetime) -> None:
+    dates = {(seed.bucket, seed.key): _date(seed, now) for seed in seeds}
+    for sidecar in folder.rglob(f"*{SIDECAR}"):
+        fields = json.loads(sidecar.read_text())
+        bucket = sidecar.relative_to(folder).parts[0]
+        date = dates[bucket, fields["key"]].strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        for each in (fields, *fields.get("versions", [])):
+            each["last_modified"] = date
+        sidecar.write_text(json.dumps(fields))
+
+
+def _date(seed: Seed, now: datetime) -> datetime:
+    return (now - timedelta(days=seed.days)).replace(microsecond=0)

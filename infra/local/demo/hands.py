@@ -1,0 +1,134 @@
+"""What the demo does to the deployed stack, through the same doors as AWS and its users."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from sexton import showing
+from sexton.aws.table import DynamoTable
+from sexton.item import rfc3339
+from sexton.ledger import Ledger
+from sexton.run import RunState
+from sexton.showing import RunView
+
+from infra.local.demo.filling import listed
+from infra.local.demo.gate import Gate
+from infra.local.demo.seeds import Meddling, Seed
+from infra.local.stage import Stage
+
+SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"  # EventBridge Scheduler fills it in; the emulator does not
+WITHIN = 90.0  # seconds for what takes about ten
+PAUSE = 0.5  # between two looks
+ENDED = (RunState.COMPLETED, RunState.INVALIDATED, RunState.REPORTED, RunState.AWAITING_APPROVAL)
+
+
+class DemoError(Exception):
+    """The stack did not do what it must."""
+
+
+class Hands:
+    """Starts runs as the schedules do, meddles with objects, ticks and waits."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._functions = stage.client("lambda")
+        self._sqs = stage.client("sqs")
+        self._s3 = stage.client("s3")
+        self.ledger = Ledger(DynamoTable(stage.client("dynamodb"), stage.outputs["LedgerTableName"]))
+
+    def start_all(self, at: datetime) -> dict[str, str]:
+        """Invoke discovery with each policy's own schedule input, the time filled in; run ids by policy."""
+        inputs = (json.loads(text.replace(SCHEDULED_TIME, rfc3339(at))) for text in self._schedule_inputs())
+        return {each["policy"]: self._start(each) for each in inputs if "policy" in each}
+
+    def show(self, run_id: str) -> RunView:
+        """The run as the ledger has it now."""
+        return showing.show(self.ledger, run_id)
+
+    @contextlib.contextmanager
+    def worker_held_back(self) -> Iterator[None]:
+        """No message reaches the worker while the block lasts."""
+        self._map_worker(False)
+        yield
+        self._map_worker(True)
+
+    def meddle(self, seeds: Iterable[Seed], gate: Gate) -> None:
+        """Do to each object what is to happen to it between plan and removal."""
+        for seed in seeds:
+            if seed.meddling is Meddling.REWRITE:
+                self._s3.put_object(Bucket=seed.bucket, Key=seed.key, Body=b"new content\n")
+            elif seed.meddling is Meddling.RETOUCH:
+                self._s3.put_object(Bucket=seed.bucket, Key=seed.key, Body=seed.body)
+            elif seed.meddling is Meddling.REMOVE:
+                self._s3.delete_object(Bucket=seed.bucket, Key=seed.key)
+            elif seed.meddling is Meddling.SEAL:
+                self._s3.put_bucket_policy(Bucket=seed.bucket, Policy=json.dumps(gate.policy))
+
+    def watch(self, run_id: str, on_look: Callable[[RunView], None]) -> RunView:
+        """Tick until the run has ended, faster than once a minute. Raises DemoError when it does not end."""
+        for _ in _looks(f"{run_id} did not end"):
+            view = self.show(run_id)
+            on_look(view)
+            if view.state in ENDED:
+                return view
+            self._tick()
+        raise AssertionError("unreachable")
+
+    def wait_for_dead_letters(self, count: int) -> int:
+        """Wait until the jobs queue is empty and the dead-letter queue is not short of `count`; returns what it has."""
+        for _ in _looks("the dead letter's message did not reach the dead-letter queue"):
+            open_jobs, dead_letters = self._waiting("JobsQueueUrl"), self._waiting("DeadLetterQueueUrl")
+            if not open_jobs and dead_letters >= count:
+                return dead_letters
+        raise AssertionError("unreachable")
+
+    def keys(self, bucket: str) -> set[str]:
+        """The keys of a bucket's current objects."""
+        return {entry["Key"] for entry in listed(self._s3, bucket)}
+
+    def _schedule_inputs(self) -> Iterator[str]:
+        scheduler = self._stage.client("scheduler")
+        for schedule in scheduler.list_schedules()["Schedules"]:
+            found = scheduler.get_schedule(GroupName=schedule["GroupName"], Name=schedule["Name"])
+            yield found["Target"]["Input"]
+
+    def _start(self, event: dict[str, str]) -> str:
+        answer = self._invoke("DiscoveryFunctionName", event)
+        if "run_id" not in answer:
+            raise DemoError(f"discovery refused {event}: {answer}")
+        return str(answer["run_id"])
+
+    def _tick(self) -> None:
+        self._invoke("ReconcilerFunctionName", {"tick": "from the demo"})
+
+    def _invoke(self, output: str, event: dict[str, str]) -> dict[str, Any]:
+        answer = self._functions.invoke(FunctionName=self._stage.outputs[output], Payload=json.dumps(event))
+        payload = answer["Payload"].read()
+        if "FunctionError" in answer:
+            raise DemoError(f"{self._stage.outputs[output]} broke off: {payload.decode()}")
+        result: dict[str, Any] = json.loads(payload)
+        return result
+
+    def _map_worker(self, enabled: bool) -> None:
+        name = self._stage.outputs["WorkerFunctionName"]
+        (mapping,) = self._functions.list_event_source_mappings(FunctionName=name)["EventSourceMappings"]
+        self._functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
+
+    def _waiting(self, output: str) -> int:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        url = self._stage.outputs[output]
+        return sum(map(int, self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values()))
+
+
+def _looks(failure: str) -> Iterator[None]:
+    """Look again and again until the time is over; then raise DemoError."""
+    give_up = time.monotonic() + WITHIN
+    while time.monotonic() < give_up:
+        yield
+        time.sleep(PAUSE)
+    raise DemoError(f"{failure} within {WITHIN:.0f} s")

@@ -1,0 +1,147 @@
+"""What the demo shows at its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from sexton.escaping import escaped
+from sexton.job import Job
+from sexton.showing import RunView
+
+from infra.local.demo.checking import POLICIES, Ended
+from infra.local.demo.seeds import Fate, Seed
+
+KEY_SHOWN = 44  # characters of an example
+WHY = {
+    Fate.DELETED: "past its retention, unchanged since it was planned",
+    Fate.CHANGED: "skipped: written again after it was planned, once even with the same bytes",
+    Fate.ABSENT: "skipped: somebody else had removed it",
+    Fate.DEAD: "dead: S3 refused this one for good",
+    Fate.PLANNED: "planned only: {state}",
+    Fate.YOUNGER: "kept: younger than the cutoff",
+    Fate.EXCLUDED: "kept: excluded by the policy",
+    Fate.NOT_SELECTED: "kept: not what the policy selects",
+    Fate.UNREADABLE_DATE: "kept: no date to be read in its key",
+    Fate.OUTSIDE: "never looked at: under none of the policy's prefixes",
+}
+
+
+def show(console: Console, ended: Ended, seeds: Sequence[Seed]) -> None:
+    """The tables: runs, objects by fate, dead letters, books."""
+    console.print()
+    console.print(_runs(ended.views.values()))
+    console.print(_objects(ended, seeds))
+    console.print(_dead(ended.dead, ended.dead_letters))
+    for view in ended.views.values():
+        if view.balanced is not None:
+            _line(console, f"Books of {view.run_id}: {_books(view)}")
+
+
+def show_surprises(console: Console, surprises: Sequence[str]) -> None:
+    """The verdict."""
+    for text in surprises:
+        _line(console, f"NOT AS EXPECTED  {text}", "bold red")
+    if not surprises:
+        _line(
+            console, "Every object ended as expected: ledger, evidence and buckets were compared with what was put in."
+        )
+
+
+def show_ways_on(console: Console, folder: Path, run_id: str, stays: bool) -> None:
+    """Where to look further: commands to type."""
+    kept = _short(folder)
+    ways = {
+        "the report of the run": f"cat {kept}/evidence/runs/{run_id}/report-1.json",
+        "its plan": f"gzip -dc {kept}/evidence/plans/{run_id}/*.gz | head",
+        "its outcomes": f"gzip -dc {kept}/evidence/outcomes/{run_id}/*.gz | head",
+        "what the functions wrote": f"less {kept}/emulator.log",
+        "the stack itself": f". {kept}/env" if stays else "python -m infra.local.demo --stay",
+        "and then": f"sexton run show {run_id}; sexton dlq list; sexton status",
+    }
+    console.print("\nThe evidence of all runs was kept. To look further:")
+    for what, command in ways.items():
+        _line(console, f"  {what:<24} {command}")
+
+
+def _runs(views: Iterable[RunView]) -> Table:
+    table = _table("Runs", "policy", "mode", "state", "scanned", "planned", "deleted", "skipped", "dead", "books")
+    for view in views:
+        counts = (view.scanned, view.planned, view.deleted, sum(view.skipped.values()), sum(view.dead.values()))
+        books = {True: "balanced", False: "NOT BALANCED", None: "-"}[view.balanced]
+        table.add_row(view.policy, view.mode, view.state, *map(_number, counts), books)
+    return table
+
+
+def _objects(ended: Ended, seeds: Sequence[Seed]) -> Table:
+    """What became of every object, as found: counts from the ledger and the buckets, examples from what was put in."""
+    table = _table("Objects", "policy", "objects", "what became of them, and why", "for example")
+    for bucket, policy in POLICIES.items():
+        view, here = ended.views[policy], [seed for seed in seeds if seed.bucket == bucket]
+        counts = _found(
+            view, outside=sum(seed.fate is Fate.OUTSIDE and seed.key in ended.keys[bucket] for seed in here)
+        )
+        for fate in Fate:
+            if counts[fate]:
+                example = next((seed.key for seed in reversed(here) if seed.fate is fate), "")
+                why = WHY[fate].format(state=view.state)
+                table.add_row(policy, _number(counts[fate]), why, Text(_shortened(escaped(example))))
+        table.add_section()
+    return table
+
+
+def _found(view: RunView, outside: int) -> Counter[str]:
+    """Counts by fate, as the ledger has them."""
+    found = Counter(view.scanned_by)
+    del found["expired"]
+    found.update({f"skipped:{reason}": count for reason, count in view.skipped.items()})
+    found.update({f"dead:{reason}": count for reason, count in view.dead.items()})
+    found.update({Fate.DELETED: view.deleted, Fate.OUTSIDE: outside})
+    if view.balanced is None:
+        found[Fate.PLANNED] = view.planned
+    return found
+
+
+def _dead(dead: Sequence[Job], dead_letters: int) -> Table:
+    table = _table(
+        f"Dead letters (in the queue, moved there by SQS: {dead_letters})", "job", "what S3 said", "next action"
+    )
+    for job in dead:
+        said = f"{escaped(job.first_key)}\n{job.reason} ({job.reason_class}): {escaped(job.summary or '')}"
+        table.add_row(job.job_id, Text(f"{said}\nattempts: {job.attempt}"), Text(job.next_action or ""))
+    return table
+
+
+def _books(view: RunView) -> str:
+    skipped, dead = sum(view.skipped.values()), sum(view.dead.values())
+    sums = f"{view.deleted:,} deleted + {skipped:,} skipped + {dead:,} dead + {view.cancelled:,} cancelled"
+    return f"{view.planned:,} planned = {sums}, each item exactly once."
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", expand=False)
+    numbers = {"objects", "scanned", "planned", "deleted", "skipped", "dead"}
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    return table
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count else "-"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= KEY_SHOWN else text[: KEY_SHOWN - 1] + "…"
+
+
+def _short(path: Path) -> Path:
+    """Relative to where we are, if it lies under it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=True)
