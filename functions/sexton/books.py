@@ -16,6 +16,7 @@ from sexton.ports import Evidence
 from sexton.reading import read_outcomes
 
 PROBLEMS_KEPT = 100
+RECORDED = (Ending.DELETED, Ending.SKIPPED)  # what outcome files hold; the other endings are implied by rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,11 @@ class Books:
     problem_count: int = 0
 
     @property
+    def recorded(self) -> Counter[str]:
+        """The counts of what outcome files hold."""
+        return Counter({name: number for name, number in self.counts.items() if _ending(name) in RECORDED})
+
+    @property
     def balanced(self) -> bool:
         """Whether every planned item ended exactly once, and nothing else did."""
         return self.problem_count == 0
@@ -116,12 +122,18 @@ def _compare_part(evidence: Evidence, seq: str, jobs: list[Entry], books: Books)
             books.problem(f"part {seq}: an outcome for item {end.index}, which was never planned")
         elif items[end.index].key != end.key:
             books.problem(f"part {seq}: the outcome for item {end.index} names another key")
+        elif _ending(end.name) not in RECORDED:
+            books.problem(f"part {seq}: the outcome for item {end.index} is none that is ever recorded")
     for index, name in list(_implied(jobs, seen)):  # all of them before any is counted: two rows must not share one
         seen[index] += 1
         books.counts[name] += 1
     for index in range(len(items)):
         if seen[index] != 1:
             books.problem(f"part {seq}: item {index} has {seen[index]} outcomes")
+
+
+def _ending(name: str) -> str:
+    return name.partition(":")[0]
 
 
 def _ends(evidence: Evidence, jobs: list[Entry]) -> Iterator[Recorded]:

@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from sexton import books, keys, run_transitions
-from sexton.books import Books
+from sexton.books import Books, Entry
 from sexton.errors import EvidenceAltered
 from sexton.item import rfc3339
-from sexton.job import OPEN, Job
+from sexton.job import OPEN
 from sexton.ledger import Ledger
 from sexton.planning import write_plan
 from sexton.ports import Clock, Events, Evidence, Log, Token
@@ -34,15 +34,21 @@ class Closing:
 
     def close(self, run: Run) -> bool:
         """Close the run if no job is open. `run` was read before: its rev guards everything that follows."""
-        jobs = list(self.ledger.jobs(run.run_id))
-        if any(job.state in OPEN for job in jobs):
-            return False
+        entries: list[Entry] = []
+        counted: Counter[str] = Counter()
+        for job in self.ledger.jobs(run.run_id):
+            if job.state in OPEN:
+                return False
+            entries.append(books.entry(job))
+            counted.update(job.counts)
         if run.state is RunState.INVALIDATED:
             write_plan(self.ledger, self.evidence, run)
-        compared = books.compare(self.evidence, map(books.entry, jobs))
+        compared = books.compare(self.evidence, entries)
         if compared.planned != run.planned:
             compared.problem(f"{run.planned} items were planned, the books have {compared.planned}")
-        revision = self._write_evidence(run, jobs, compared)
+        if compared.recorded != counted:
+            compared.problem(f"the rows count {dict(counted)}, the outcome files have {dict(compared.recorded)}")
+        revision = self._write_evidence(run, entries, compared)
         if not self._change_state(run, compared.balanced, revision):
             return False
         closed = self.ledger.run(run.id)
@@ -59,23 +65,26 @@ class Closing:
         text = self.evidence.get(file)
         if text is None:
             raise EvidenceAltered(f"the report {file} is gone")
-        report = json.loads(text)
-        detail = {"schema": 1, "report": file} | {name: report[name] for name in ANNOUNCED}
+        try:
+            report = json.loads(text)
+            detail = {"schema": 1, "report": file} | {name: report[name] for name in ANNOUNCED}
+        except (ValueError, KeyError, TypeError) as error:
+            raise EvidenceAltered(f"{file} is no report ({type(error).__name__})") from error
         self.events.put("Run Closed", detail)
         self.log("run_closed", **detail)
         needs_a_person = bool(report["dead"]) or not run.balanced
         self.ledger.table.write(run_transitions.announced(run, needs_a_person, self.token()))
 
-    def _write_evidence(self, run: Run, jobs: list[Job], compared: Books) -> int:
+    def _write_evidence(self, run: Run, entries: list[Entry], compared: Books) -> int:
         """Books and report under a new revision: one that a crash left behind without its state change stays."""
         revision = 1 + max((_revision(key) for key in self.evidence.list(f"runs/{run.run_id}/")), default=0)
-        lines = "".join(books.entry(job).to_line() + "\n" for job in jobs)
+        lines = "".join(entry.to_line() + "\n" for entry in entries)
         self.evidence.put_once(keys.books(run.run_id, revision), lines.encode())
-        report = json.dumps(self._report(run, jobs, compared, revision), indent=1).encode()
+        report = json.dumps(self._report(run, len(entries), compared, revision), indent=1).encode()
         self.evidence.put_once(keys.report(run.run_id, revision), report)
         return revision
 
-    def _report(self, run: Run, jobs: list[Job], compared: Books, revision: int) -> dict[str, object]:
+    def _report(self, run: Run, jobs: int, compared: Books, revision: int) -> dict[str, object]:
         state = RunState.INVALIDATED if run.state is RunState.INVALIDATED else RunState.COMPLETED
         return {
             "schema": REPORT_SCHEMA,
@@ -95,7 +104,7 @@ class Closing:
             "scanned": run.scanned,
             "planned": run.planned,
             "planned_bytes": run.planned_bytes,
-            "jobs": len(jobs),
+            "jobs": jobs,
             **by_ending(compared.counts),
             "balanced": compared.balanced,
             "problem_count": compared.problem_count,

@@ -254,7 +254,6 @@ def _refusing(call: Callable[[], T]) -> T:
 
 def write_plan(ledger: Ledger, evidence: Evidence, run: Run) -> None:
     """Write `plan.json` from the ledger: the same each time, so that a repeat after a crash finds it written."""
-    jobs = [job for job in ledger.jobs(run.run_id) if "." not in job.seq]
     plan = {
         "schema": 1,
         "run_id": run.run_id,
@@ -277,7 +276,8 @@ def write_plan(ledger: Ledger, evidence: Evidence, run: Run) -> None:
                 "first_key": job.first_key,
                 "last_key": job.last_key,
             }
-            for job in jobs
+            for job in ledger.jobs(run.run_id)
+            if "." not in job.seq
         ],
     }
     evidence.put_once(keys.plan(run.run_id), json.dumps(plan, indent=1).encode())
