@@ -303,6 +303,16 @@ def test_too_long_a_sort_key_fails_for_good(world: World) -> None:
     assert failure_in(lambda: table.write(too_long)).reason_class is ReasonClass.PERMANENT
 
 
+def test_too_large_a_row_fails_for_good(world: World) -> None:
+    table = world.table()
+    put(table, KEY, filler="x" * 300_000)
+    too_large = Write(KEY, "w2", (), set={"more": "x" * 110_000})
+    assert failure_in(lambda: table.write(too_large)).reason_class is ReasonClass.PERMANENT
+    row = table.get(KEY)
+    assert row is not None
+    assert "more" not in row
+
+
 def test_rows_come_in_the_order_of_their_bytes(world: World) -> None:
     table = world.table()
     sort_keys = ["JOB#a", "JOB#Z", "JOB#\U0001f600", "JOB#\uffee", "JOB#é", "JOB#", "JOB#a#1", "JOB#a.1", "RUN#1"]

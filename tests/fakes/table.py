@@ -27,7 +27,7 @@ from sexton.table import (
 MAX_PK = 2048
 MAX_SK = 1024
 MAX_TRANSACTION = 100
-MAX_IN = 100
+MAX_ROW = 400 * 1024
 
 
 def _invalid(summary: str) -> CallFailed:
@@ -68,9 +68,11 @@ class FakeTable:
             old = self.rows.get(write.key)
             if not _permitted(write, old):
                 return Refused(_copy(old), index)
-        for write in writes:
-            if isinstance(write, Write):
-                self._store(applied(write, self.rows.get(write.key)))
+        rows = [applied(write, self.rows.get(write.key)) for write in writes if isinstance(write, Write)]
+        for row in rows:
+            _refuse_too_large(row)
+        for row in rows:
+            self._store(row)
         return Applied(None)
 
     def query(self, pk: str, prefix: str = "", after: str | None = None, descending: bool = False) -> Rows:
@@ -125,6 +127,7 @@ class FakeTable:
                 yield sk, key
 
     def _store(self, row: Row) -> Row:
+        _refuse_too_large(row)
         key = Key(row["pk"], row["sk"])
         if key not in self.rows:
             insort(self._sort_keys.setdefault(key.pk, []), key.sk)
@@ -145,6 +148,12 @@ def _is_own(write: Write | Check, old: Row | None) -> bool:
 
 def _permitted(write: Write | Check, old: Row | None) -> bool:
     return all(holds(condition, old) for condition in write.when)
+
+
+def _refuse_too_large(row: Row) -> None:
+    """Near enough: JSON is a little longer than what DynamoDB counts."""
+    if len(json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")) > MAX_ROW:
+        raise _invalid("the row is larger than 400 KB")
 
 
 def _refuse_malformed(write: Write | Check) -> None:

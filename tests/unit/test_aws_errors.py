@@ -9,7 +9,8 @@ import botocore.session
 import pytest
 from botocore import exceptions as botocore_errors
 from botocore.exceptions import ClientError
-from sexton.aws.errors import _CODES_OF, CODES, calls, failure, failure_of, kind_of
+from botocore.parsers import ResponseParserError
+from sexton.aws.errors import _CODES_OF, CODES, SdkError, calls, failure, failure_of, kind_of
 from sexton.errors import NEXT_ACTION, CallFailed, ReasonClass
 
 # Every operation that Sexton calls.
@@ -153,15 +154,14 @@ def test_a_wait_that_the_service_asks_for_is_passed_on() -> None:
         (botocore_errors.ConnectionClosedError(endpoint_url="https://s3"), ReasonClass.TRANSIENT, True),
         (botocore_errors.HTTPClientError(error="reset"), ReasonClass.TRANSIENT, True),
         (botocore_errors.ResponseStreamingError(error="cut"), ReasonClass.TRANSIENT, True),
+        (ResponseParserError("not XML: <html>"), ReasonClass.TRANSIENT, True),
         (botocore_errors.NoCredentialsError(), ReasonClass.PERMANENT, False),
         (botocore_errors.NoRegionError(), ReasonClass.PERMANENT, False),
         (botocore_errors.ParamValidationError(report="bad"), ReasonClass.PERMANENT, False),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_errors_of_the_sdk(
-    error: botocore_errors.BotoCoreError, reason_class: ReasonClass, unknown_alone: bool
-) -> None:
+def test_errors_of_the_sdk(error: SdkError, reason_class: ReasonClass, unknown_alone: bool) -> None:
     alone = failure_of(error, only_attempt=True)
     assert (alone.reason_class, alone.unknown_effect) == (reason_class, unknown_alone)
     assert alone.code == type(error).__name__

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from sexton.aws.clients import DELETE_TIMEOUT
-from sexton.aws.errors import calls, code_of, failure, failure_of
+from sexton.aws.errors import SDK_ERRORS, calls, code_of, failure, failure_of
 from sexton.errors import Failure, ReasonClass
 from sexton.item import Item, fits_xml
 from sexton.ports import Listing, Removed
@@ -67,7 +67,11 @@ class S3Bucket:
         return _item(key, answer, answer["ContentLength"])
 
     def remove(self, items: Sequence[Item]) -> Mapping[str, Removal]:
-        """Remove items, each only if its ETag is still the one given; by key what came of it."""
+        """Remove items, each only if its ETag is still the one given; by key what came of it.
+
+        S3 answers NoSuchKey under that condition where there is no current object. A delete marker is none: so a
+        repeat places no second one.
+        """
         if len(items) > MAX_KEYS or len({item.key for item in items}) != len(items):
             raise ValueError(f"remove takes up to {MAX_KEYS} items with keys of their own")
         together = [item for item in items if fits_xml(item.key)]
@@ -84,7 +88,7 @@ class S3Bucket:
             answer = self._deletes.delete_objects(
                 Delete={"Objects": objects, "Quiet": False}, Bucket=self._name, ExpectedBucketOwner=self._owner
             )
-        except (BotoCoreError, ClientError) as error:
+        except SDK_ERRORS as error:
             failed = failure_of(error, only_attempt=True)
             return {item.key: failed for item in items}
         results: dict[str, Removal] = {item.key: NO_ANSWER for item in items}
@@ -101,7 +105,7 @@ class S3Bucket:
             answer = self._deletes.delete_object(
                 Key=item.key, IfMatch=item.etag, Bucket=self._name, ExpectedBucketOwner=self._owner
             )
-        except (BotoCoreError, ClientError) as error:
+        except SDK_ERRORS as error:
             return failure_of(error, only_attempt=True)
         return Removed(answer.get("VersionId") if answer.get("DeleteMarker") else None)
 

@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from botocore import exceptions as botocore
+from botocore.parsers import ResponseParserError
 
 from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.redact import redact
@@ -99,6 +100,10 @@ _DENIED = {"AccessDenied", "AccessDeniedException"}
 # SQS still answers with the codes of its older protocol, which carry this before the name.
 _OLD_SQS = "AWS.SimpleQueueService."
 
+# All that a client raises. An answer that cannot be parsed has no place in botocore's own tree.
+SDK_ERRORS = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError)
+SdkError = botocore.BotoCoreError | botocore.ClientError | ResponseParserError
+
 # Errors of the SDK itself that say that nothing was sent.
 _NOT_SENT = (
     botocore.EndpointConnectionError,
@@ -130,7 +135,7 @@ def failure(code: str, message: str = "") -> Failure:
     return Failure(reason_class, redact(code) or "Unknown", redact(message), unknown)
 
 
-def failure_of(error: botocore.BotoCoreError | botocore.ClientError, *, only_attempt: bool = False) -> Failure:
+def failure_of(error: SdkError, *, only_attempt: bool = False) -> Failure:
     """The failure of a whole call.
 
     `only_attempt`: the SDK did not retry. Otherwise an earlier attempt may have acted, whatever the last one says.
@@ -159,7 +164,7 @@ def calls(*, only_attempt: bool = False) -> Iterator[None]:
     """Turns what botocore raises inside into CallFailed."""
     try:
         yield
-    except (botocore.BotoCoreError, botocore.ClientError) as error:
+    except SDK_ERRORS as error:
         raise CallFailed(failure_of(error, only_attempt=only_attempt)) from error
 
 
