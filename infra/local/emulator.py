@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 
 HOST = "127.0.0.1"  # an address and not a name, so that S3 clients put the bucket into the path
 REGION = "eu-central-1"
+SECRET = "local"
 LOG = "emulator.log"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -30,6 +32,19 @@ class EmulatorError(Exception):
 
 
 @dataclass(frozen=True)
+class Tls:
+    """A self-signed certificate for the emulator's address, and its key."""
+
+    certificate: Path
+    key: Path
+
+    @property
+    def trust(self) -> dict[str, str]:
+        """What makes boto3 and Node believe it."""
+        return {"AWS_CA_BUNDLE": str(self.certificate), "NODE_EXTRA_CA_CERTS": str(self.certificate)}
+
+
+@dataclass(frozen=True)
 class Emulator:
     """A running emulator. Its process leads a group to which the functions' processes belong."""
 
@@ -37,12 +52,13 @@ class Emulator:
     pid: int
     account: str
     folder: Path
+    tls: Tls | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False, compare=False)  # when it is our child
 
     @property
     def endpoint(self) -> str:
         """The one URL of all services."""
-        return f"http://{HOST}:{self.port}"
+        return f"{'https' if self.tls else 'http'}://{HOST}:{self.port}"
 
     @property
     def log(self) -> Path:
@@ -55,10 +71,11 @@ class Emulator:
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": self.account,
-            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
+            **(self.tls.trust if self.tls else {}),
         }
 
     def running(self) -> bool:
@@ -105,21 +122,25 @@ class Emulator:
         return self.process is not None and self.process.poll() is not None
 
     def _answers(self) -> bool:
-        with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=2) as reply:
+        context = ssl.create_default_context(cafile=self.tls.certificate) if self.tls else None
+        with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=2, context=context) as reply:
             return bool(reply.status == 200)
 
 
-def start(folder: Path, extra: Mapping[str, str] | None = None, account: str | None = None) -> Emulator:
+def start(
+    folder: Path, extra: Mapping[str, str] | None = None, account: str | None = None, tls: Tls | None = None
+) -> Emulator:
     """Start an emulator that keeps its state and log in a folder, and wait until it answers.
 
-    `extra` is more environment for it and for the functions; without an `account` it gets one of its own.
+    `extra` is more environment for it and for the functions; without an `account` it gets one of its own. It speaks
+    plain HTTP, or `tls`.
     """
     scratch = folder / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     account = account or "".join(random.choices("123456789", k=12))
-    process = _spawn(port, account, folder, extra or {})
-    emulator = Emulator(port=port, pid=process.pid, account=account, folder=folder, process=process)
+    process = _spawn(port, account, folder, {**_tls_variables(tls, port), **(extra or {})})
+    emulator = Emulator(port=port, pid=process.pid, account=account, folder=folder, tls=tls, process=process)
     try:
         emulator.wait()
     except BaseException:
@@ -129,9 +150,11 @@ def start(folder: Path, extra: Mapping[str, str] | None = None, account: str | N
 
 
 @contextlib.contextmanager
-def running(folder: Path, extra: Mapping[str, str] | None = None, account: str | None = None) -> Iterator[Emulator]:
+def running(
+    folder: Path, extra: Mapping[str, str] | None = None, account: str | None = None, tls: Tls | None = None
+) -> Iterator[Emulator]:
     """An emulator for as long as the block lasts."""
-    emulator = start(folder, extra, account)
+    emulator = start(folder, extra, account, tls)
     try:
         yield emulator
     finally:
@@ -155,6 +178,7 @@ def _spawn(port: int, account: str, folder: Path, extra: Mapping[str, str]) -> s
         "MINISTACK_REGION": REGION,
         "MINISTACK_HOST": HOST,
         "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
         "IOT_MTLS_ENABLED": "0",  # these two would listen on ports of their own
         "SFTP_ENABLED": "0",
         "LOG_LEVEL": "INFO",
@@ -171,6 +195,13 @@ def _spawn(port: int, account: str, folder: Path, extra: Mapping[str, str]) -> s
             stderr=output,
             start_new_session=True,
         )
+
+
+def _tls_variables(tls: Tls | None, port: int) -> dict[str, str]:
+    if tls is None:
+        return {}
+    ours = {"USE_SSL": "1", "MINISTACK_SSL_CERT": str(tls.certificate), "MINISTACK_SSL_KEY": str(tls.key)}
+    return {**ours, **tls.trust, "AWS_ENDPOINT_URL": f"https://{HOST}:{port}"}
 
 
 def _free_port() -> int:

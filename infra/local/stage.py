@@ -62,6 +62,7 @@ def client(emulator: Emulator, service: str, **options: Any) -> Any:
     return make(
         service,
         endpoint_url=emulator.endpoint,
+        verify=str(emulator.tls.certificate) if emulator.tls else None,
         region_name=given["AWS_REGION"],
         aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
@@ -106,6 +107,7 @@ def _cdk(emulator: Emulator, command: str, *arguments: str, folder: Path) -> Non
         "JSII_NODE": str(BIN / "node"),
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_HOME": str(emulator.folder / "cdk"),
+        "NODE_COMPILE_CACHE": str(ROOT / "build" / "node"),
         "CDK_VALIDATION": "false",  # seconds for each synth; the infra tests and a real deploy validate
     }
     environment["PATH"] = f"{BIN}:{environment.get('PATH', '')}"
