@@ -43,11 +43,11 @@ def _by_listing(bucket: Bucket, items: Sequence[Item], pages: int) -> dict[str, 
         page = bucket.list(prefix, after)
         listed += 1
         seen.update((found.key, found) for found in page.items if found.key in seen)
-        after = page.items[-1].key if page.items else last
+        after = page.items[-1].key if page.items else after
         if not page.truncated or after >= last:
             return seen
         rest = [item for item in items if item.key > after]
-        if listed > pages and len(rest) <= listed:
+        if not page.items or (listed > pages and len(rest) <= listed):  # an empty page is no proof of absence
             return seen | _one_by_one(bucket, rest)
 
 
