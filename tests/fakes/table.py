@@ -135,11 +135,16 @@ class FakeTable:
         return self.rows[key]
 
 
+_PLAIN = {str, int, bool, type(None)}
+
+
 def _copy(value: Any) -> Any:
-    """What `deepcopy` does, ten times faster, for the values that rows have."""
+    """What `deepcopy` does, many times faster, for the values that rows have."""
     if isinstance(value, dict):
-        return {name: _copy(each) for name, each in value.items()}
-    return [_copy(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {name: each if type(each) in _PLAIN else _copy(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [each if type(each) in _PLAIN else _copy(each) for each in value]
+    return value
 
 
 def _is_own(write: Write | Check, old: Row | None) -> bool:
@@ -151,9 +156,15 @@ def _permitted(write: Write | Check, old: Row | None) -> bool:
 
 
 def _refuse_too_large(row: Row) -> None:
-    """Near enough: JSON is a little longer than what DynamoDB counts."""
-    if len(json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")) > MAX_ROW:
+    """Near enough to what DynamoDB counts, and cheap."""
+    if sum(len(name) + _size(value) for name, value in row.items()) > MAX_ROW:
         raise _invalid("the row is larger than 400 KB")
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return 8 if type(value) in _PLAIN else len(json.dumps(value))
 
 
 def _refuse_malformed(write: Write | Check) -> None:
