@@ -25,7 +25,7 @@ from sexton.errors import ReasonClass
 from sexton.job import Job
 from sexton.job_transitions import TRANSITIONS as JOB_TRANSITIONS
 from sexton.message import Message
-from sexton.policy import Policy
+from sexton.policy import Policy, load_policies
 from sexton.run import Run, RunState
 from sexton.run_transitions import TRANSITIONS as RUN_TRANSITIONS
 from sexton.settling import Kind
@@ -239,6 +239,20 @@ def test_the_recipe_to_verify_by_hand_works(tmp_path: Path) -> None:
     digests, versions, rest = done.stdout.split()[:2], done.stdout.split()[2:4], done.stdout.splitlines()[4:]
     assert len(set(digests)) == len(set(versions)) == 1
     assert rest == ["2d1", '< "app/three.log"']  # the dead one
+
+
+# policies
+
+
+def test_the_policies_in_the_pages_are_good(tmp_path: Path) -> None:
+    """Those that are whole: a part of one has no id."""
+    for name in ("README.md", "docs/policies.md"):
+        blocks = re.findall(r"^```yaml\n(.*?)^```$", page(name), re.DOTALL | re.MULTILINE)
+        whole = [block for block in blocks if block.startswith("id:")]
+        assert whole
+        for place, block in enumerate(whole):
+            (tmp_path / "policy.yaml").write_text(block)
+            assert load_policies(tmp_path / "policy.yaml"), f"{name}, policy {place}"
 
 
 # settings and infrastructure
