@@ -1,0 +1,364 @@
+"""The process may end, a request or a reply may get lost, at every port call: the end is the same.
+
+Each story is told once in calm, which records its port calls; then once for each call and each interruption. A
+call in the code that no story makes fails here: it needs a story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+
+import pytest
+from sexton.errors import Failure, ReasonClass
+from sexton.item import rfc3339
+from sexton.policy import Policy
+from sexton.ports import Send
+from sexton.run import RunId, RunState
+
+from tests.fakes.time import START
+from tests.fakes.world import policy
+from tests.integration.crashing import FLOWS, LastingWorld, SitedTrace, sites
+from tests.integration.seen import ends
+
+RUN = RunId("logs-expire", START)
+SLOW = Failure(ReasonClass.THROTTLED, "SlowDown", "slow down")
+BROKEN = Failure(ReasonClass.TRANSIENT, "OperationAborted", "try again")
+UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unknown_effect=True)
+DENIED = Failure(ReasonClass.PERMANENT, "AccessDenied", "access denied")
+
+FLAKY, ODD, REFUSED, REWRITTEN, YOUNG = "app/b", "app/c\x01", "app/e", "app/f", "app/young"
+OLD = ["app/a", FLAKY, ODD, "app/d", REFUSED, REWRITTEN, "app/g"]
+
+
+@dataclass(frozen=True)
+class Story:
+    """`given` is told without interruption, `told` with one, until every run is closed.
+
+    `tried_at`: the flows whose every call is interrupted; None: each call on a path that no story before it took.
+    """
+
+    given: Callable[[], LastingWorld]
+    told: Callable[[LastingWorld], None]
+    tried_at: Collection[str] | None = None
+    ways: Collection[str] = ("crash_before", "crash_after", "lose_request", "lose_reply")
+
+
+def rule(**changes: object) -> Policy:
+    """Parts of three items, at most five attempts."""
+    return policy(**{"job_size": 3, "limits": {"max_items": 1000, "max_attempts": 5}, **changes})
+
+
+def a_world(versioning: str = "Unversioned", **changes: object) -> LastingWorld:
+    """Seven old objects in three parts, one young one."""
+    world = LastingWorld({"logs-expire": rule(**changes)}, versioning=versioning)
+    world.fill(OLD)
+    world.fill([YOUNG], age=timedelta(days=3))
+    return world
+
+
+def planned_world() -> LastingWorld:
+    world = a_world()
+    world.trigger(at=START)
+    return world
+
+
+def with_failures(world: LastingWorld) -> LastingWorld:
+    world.troubled.flaky = {FLAKY: [BROKEN, SLOW], ODD: [UNSURE]}
+    world.troubled.failures = {REFUSED: DENIED}
+    return world
+
+
+def at_work(world: LastingWorld) -> bool:
+    run = world.ledger.run(RUN)
+    return run is not None and run.state not in (RunState.PLANNING, RunState.PLANNED)
+
+
+def start(world: LastingWorld) -> None:
+    """A failed discovery is tried again by Lambda."""
+    while not world.ledger.run(RUN):
+        world.trigger(at=START)
+
+
+def settle(world: LastingWorld) -> None:
+    world.settle()
+    world.drain()
+
+
+def go_through(world: LastingWorld) -> None:
+    """From the trigger to the end; an object is rewritten once the plan is made."""
+    start(world)
+    while not at_work(world):
+        world.clock.advance(60)
+        world.tick()
+    world.troubled.rewrite(REWRITTEN)
+    settle(world)
+
+
+def plan_in_two_goes(world: LastingWorld) -> None:
+    """The first invocation has time for a page, no more."""
+    world.discover({"policy": "logs-expire", "scheduled_time": rfc3339(START)}, lambda: timedelta(seconds=29))
+    go_through(world)
+
+
+def with_a_slow_listing() -> LastingWorld:
+    """A page takes so long that the planner renews its lease."""
+    world = a_world(job_size=100)
+    world.troubled.slow = [timedelta(seconds=61)]
+    return world
+
+
+def trigger_two_times(world: LastingWorld) -> None:
+    """Another scheduled time finds the first one's run open and is skipped."""
+    start(world)
+    world.trigger(at=START - timedelta(days=1))
+    go_through(world)
+
+
+def refuse_a_message(world: LastingWorld) -> None:
+    """The queue refuses one message of a batch, for a while."""
+    world.queue.refusals = {"1": BROKEN}
+    start(world)
+    world.queue.refusals = {}
+    go_through(world)
+
+
+def with_sparse_items() -> LastingWorld:
+    """So many other objects lay between the items when they were planned that they are looked at one by one."""
+    world = planned_world()
+    for row in world.table.rows.values():
+        if "span" in row:
+            row["span"] = 1_000_000
+    return world
+
+
+def with_a_poison() -> LastingWorld:
+    """One item ends every worker that touches it; and two messages that dispatch never sent."""
+    world = planned_world()
+    world.troubled.poison = {"app/d"}
+    forged = next(iter(world.queue.messages.values())).body.replace("00000001", "00000077")
+    world.queue.send([Send("0", "no message", "x"), Send("1", forged, "x")])
+    return world
+
+
+# A worker that meets no trouble: its run, the claim, the part, the look, the removal.
+UP_TO_REMOVAL = ["table.get", "table.write", "evidence.get", "bucket.list", "bucket.remove"]
+
+
+def with_a_killed_worker() -> LastingWorld:
+    """A worker was killed right after a deletion; its message comes again."""
+    world = planned_world()
+    world.trace.calm()
+    world.trace.crash_after(len(UP_TO_REMOVAL))
+    world.work(1)
+    assert world.trace.names == UP_TO_REMOVAL
+    world.clock.advance(world.queue.visibility)
+    return world
+
+
+def take_over(world: LastingWorld) -> None:
+    """The message comes again before a tick finds the lease expired."""
+    world.work()
+    settle(world)
+
+
+def with_a_changed_policy() -> LastingWorld:
+    world = with_a_killed_worker()
+    world.policies["logs-expire"] = rule(retain="P31D")
+    return world
+
+
+def with_a_withdrawn_policy() -> LastingWorld:
+    world = planned_world()
+    world.tick()
+    del world.policies["logs-expire"]
+    return world
+
+
+STORIES = {
+    "the straight line": Story(lambda: with_failures(a_world()), go_through, FLOWS),
+    "the straight line, versioned": Story(
+        lambda: with_failures(a_world("Enabled")), go_through, ["working"], ["crash_after", "lose_reply"]
+    ),
+    "a report": Story(lambda: a_world(mode="report"), go_through),
+    "planning out of time": Story(a_world, plan_in_two_goes),
+    "a slow listing": Story(with_a_slow_listing, go_through),
+    "two triggers": Story(a_world, trigger_two_times),
+    "a refused message": Story(a_world, refuse_a_message),
+    "sparse items": Story(with_sparse_items, settle),
+    "a takeover": Story(with_a_killed_worker, take_over),
+    "a poison and forged messages": Story(with_a_poison, settle),
+    "a changed policy": Story(with_a_changed_policy, settle),
+    "a withdrawn policy": Story(with_a_withdrawn_policy, settle),
+}
+
+# What each flow asks of its ports, all of it interrupted below. A new call needs its place here, and a story.
+PORT_CALLS = {
+    "discovering": {"table.get"},
+    "starting": {"evidence.put_once", "table.get", "table.transact", "table.write"},
+    "planning": {
+        "bucket.versioning",
+        "bucket.list",
+        "evidence.put_once",
+        "table.get",
+        "table.query",
+        "table.transact",
+        "table.write",
+    },
+    "dispatch": {"queue.send", "table.get", "table.query", "table.query_open", "table.write"},
+    "working": {
+        "bucket.head",
+        "bucket.list",
+        "bucket.remove",
+        "deliveries.hide",
+        "evidence.get",
+        "evidence.put_once",
+        "table.get",
+        "table.transact",
+        "table.write",
+    },
+    "reconcile": {
+        "bucket.list",
+        "discovery.resume",
+        "evidence.get",
+        "evidence.put_once",
+        "gauges.put",
+        "table.get",
+        "table.query",
+        "table.query_open",
+        "table.write",
+    },
+    "closing": {
+        "events.put",
+        "evidence.get",
+        "evidence.list",
+        "evidence.put_once",
+        "table.get",
+        "table.query",
+        "table.transact",
+        "table.write",
+    },
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """How a story ended."""
+
+    run: dict[str, object]
+    items: dict[str, str]
+    left: tuple[str, ...]
+    markers: dict[str, int]
+
+
+def end_of(world: LastingWorld) -> End:
+    run = world.ledger.run(RUN)
+    assert run is not None
+    assert run.closed == (run.state is not RunState.REPORTED)
+    outcomes = ends(world, run.run_id)
+    if run.state is not RunState.REPORTED:
+        assert run.balanced
+        assert {key: len(names) for key, names in outcomes.items()} == dict.fromkeys(outcomes, 1)
+        assert world.events.of("Run Closed")
+    facts = run.model_dump(
+        include={"state", "digest", "planned", "planned_bytes", "scanned", "jobs", "cutoff", "reason"}
+    )
+    bucket = world.troubled
+    return End(
+        facts,
+        {key: names[0] if names else "" for key, names in outcomes.items()},
+        tuple(bucket.keys()),
+        {key: bucket.markers(key) for key in [*OLD, YOUNG]},
+    )
+
+
+def tell(story: Story, prepare: Callable[[LastingWorld], None]) -> LastingWorld:
+    world = story.given()
+    world.trace.calm()
+    prepare(world)
+    story.told(world)
+    return world
+
+
+def record(world: LastingWorld) -> None:
+    world.trace = SitedTrace()
+
+
+@dataclass(frozen=True)
+class Calm:
+    """A story without interruption: where it called a port, and how it ended."""
+
+    trace: SitedTrace
+    end: End
+
+
+@cache
+def calm(name: str) -> Calm:
+    world = tell(STORIES[name], record)
+    assert isinstance(world.trace, SitedTrace)
+    return Calm(world.trace, end_of(world))
+
+
+# What an interruption may change, in the words of an outcome: nothing else.
+ALSO_SEEN_AS = {"deleted": "deleted:absent_after_attempt", "skipped:changed": "skipped:changed_after_attempt"}
+
+
+def assert_same(found: End, expected: End) -> None:
+    assert found.run == expected.run
+    assert found.left == expected.left
+    assert found.markers == expected.markers
+    assert found.items.keys() == expected.items.keys()
+    for key, name in found.items.items():
+        assert name in (expected.items[key], ALSO_SEEN_AS.get(expected.items[key])), f"{key!r} ended {name}"
+
+
+EFFECTS = {"write", "transact", "put_once", "send", "hide", "remove", "resume", "put"}
+
+
+def calls_to_try(name: str) -> list[int]:
+    """The calls of a story that are interrupted, counted from 1."""
+    trace, story = calm(name).trace, STORIES[name]
+    nths = range(1, len(trace.calls) + 1)
+    if story.tried_at is not None:
+        return [nth for nth in nths if trace.flow(nth) in story.tried_at]
+    earlier = list(STORIES)[: list(STORIES).index(name)]
+    taken = {path for other in earlier for path in calm(other).trace.paths}
+    first = {path: nth for nth, path in reversed(list(enumerate(trace.paths, start=1))) if path not in taken}
+    return sorted(first.values())
+
+
+def ways(name: str) -> Iterator[tuple[str, int]]:
+    """How each call is interrupted. A read has no effect that could be there without its reply."""
+    trace = calm(name).trace
+    for nth in calls_to_try(name):
+        effect = trace.calls[nth - 1].method in EFFECTS
+        for way in STORIES[name].ways:
+            if effect or way in ("crash_before", "lose_request"):
+                yield way, nth
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_end_is_the_same(name: str) -> None:
+    told = calm(name)
+    for way, nth in ways(name):
+        try:
+            world = tell(STORIES[name], lambda world, way=way, nth=nth: getattr(world.trace, way)(nth))
+            assert_same(end_of(world), told.end)
+        except AssertionError as error:
+            raise AssertionError(f"{way} {nth}: {told.trace.sites[nth - 1]}") from error
+
+
+def test_every_port_call_of_every_flow_is_in_the_table() -> None:
+    called: dict[str, set[str]] = {}
+    for name in STORIES:
+        trace = calm(name).trace
+        for nth in calls_to_try(name):
+            called.setdefault(trace.flow(nth), set()).add(trace.names[nth - 1])
+    assert called == PORT_CALLS
+
+
+def test_every_port_call_in_the_code_is_interrupted_in_some_story() -> None:
+    tried = {calm(name).trace.sites[nth - 1] for name in STORIES for nth in calls_to_try(name)}
+    assert not {str(site) for site in sites() - tried}
