@@ -18,6 +18,7 @@ HINTS = {
     "another_run_open": "`sexton run watch` follows it; start this one when it has ended",
     "broken_policy": "docs/policies.md says what each field means",
     "stack_not_found": "name it with --stack or SEXTON_STACK; see that region, profile and endpoint are those you mean",
+    "bad_configuration": "see AWS_ENDPOINT_URL, AWS_REGION and ~/.aws/config",
     "refused": "`sexton run show` says where the run stands",
 }
 EVIDENCE_HINT = "`sexton verify RUN` says what else differs; the bucket's versions hold what was written first"

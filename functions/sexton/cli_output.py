@@ -31,7 +31,7 @@ def put(parts: Iterable[RenderableType]) -> None:
     out = console(sys.stdout)
     if sys.stdout.isatty():
         for part in parts:
-            out.print(part)
+            out.print(part, crop=False)
         return
     with out.capture() as captured:
         for part in parts:
@@ -60,15 +60,21 @@ def stream_json(values: Iterable[BaseModel]) -> None:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> Table:
-    """A table of cells taken literally; no cell is ever cut short. `right` names the columns of numbers."""
+    """A table of cells taken literally; no cell is ever cut short. `right` names the columns of numbers.
+
+    The first column holds what is copied, an id mostly: it is never folded, however narrow the terminal.
+    """
     from rich import box
     from rich.table import Table
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for header in headers:
-        made.add_column(header, overflow="fold", justify="right" if header in right else "left")
-    for row in rows:
-        made.add_row(*map(cell, row))
+    shown = [[*map(cell, row)] for row in rows]
+    longest = max((len(row[0]) for row in shown), default=0)
+    for place, header in enumerate(headers):
+        width = longest if place == 0 else None
+        made.add_column(header, overflow="fold", justify="right" if header in right else "left", min_width=width)
+    for row in shown:
+        made.add_row(*row)
     return made
 
 
@@ -92,6 +98,11 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else escaped(str(value))
+
+
+def many(count: int, one: str) -> str:
+    """`1 job`, `2,000 jobs`."""
+    return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
 def _plain(value: BaseModel | Sequence[BaseModel] | dict[str, object]) -> object:

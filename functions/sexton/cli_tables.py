@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sexton.cli_output import facts, table
+from sexton.cli_output import facts, many, table
 from sexton.dead_letters import DeadLetter
 from sexton.explaining import Explanation, Fate
 from sexton.item import rfc3339
@@ -74,7 +74,11 @@ def _state(view: RunLine) -> str:
 def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
     unproven = f"{view.deleted_unproven:,} gone after an attempt without a record" if view.deleted_unproven else ""
     yield "scanned", view.scanned, reasons(view.scanned_by)
-    yield "planned", view.planned, f"{size(view.planned_bytes)} in {view.jobs:,} jobs: {reasons(view.jobs_by_state)}"
+    yield (
+        "planned",
+        view.planned,
+        f"{size(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}",
+    )
     yield "deleted", view.deleted, unproven
     yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
     yield "dead", sum(view.dead.values()), reasons(view.dead)
@@ -118,7 +122,7 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
     if fate.unproven:
         yield "proof", "none: it was gone after an attempt that left no record"
     yield "delete marker", fate.marker_version_id
-    yield "job", f"{fate.job_id}, {fate.attempts} attempts"
+    yield "job", f"{fate.job_id}, {many(fate.attempts, 'attempt')}"
     for failed in fate.history:
         yield f"attempt {failed.attempt}", f"{when(failed.at)} {failed.event}: {failed.code} {failed.summary}"
     yield "summary", fate.summary
@@ -153,14 +157,17 @@ def _unfinished_facts(unfinished: Unfinished) -> Iterator[tuple[str, object]]:
     yield "state", f"{unfinished.state}, for {ago(unfinished.age_seconds)}"
     yield "why", unfinished.because
     job = unfinished.oldest_job
-    yield "oldest job", f"{job.job_id} ({job.state}, {job.items} items, {job.attempts} attempts)" if job else None
+    yield (
+        "oldest job",
+        f"{job.job_id} ({job.state}, {many(job.items, 'item')}, {many(job.attempts, 'attempt')})" if job else None,
+    )
     yield "next action", unfinished.next_action
 
 
 def _troubles(found: Status) -> Iterator[RenderableType]:
     dead = found.dead
     if dead.jobs:
-        rows = (("dead", f"{dead.items:,} items in {dead.jobs:,} jobs: {reasons(dead.by_reason)}"),)
+        rows = (("dead", f"{many(dead.items, 'item')} in {many(dead.jobs, 'job')}: {reasons(dead.by_reason)}"),)
         yield facts((*rows, ("next action", dead.next_action)))
         yield ""
     if found.for_a_person:
@@ -201,17 +208,20 @@ def dead_letters(letters: Sequence[DeadLetter]) -> Iterator[RenderableType]:
 
 def verdict(found: Verdict) -> Iterator[RenderableType]:
     """Whether it holds, what was recomputed, and what differs."""
+    books = "none: the run is not closed, only its plan was verified"
+    if found.books:
+        jobs, files = many(found.jobs, "job"), many(found.outcome_files, "outcome file")
+        books = f"revision {found.books}: {jobs}, {files}"
     yield facts(
         (
             ("run", found.run_id),
-            ("evidence", "holds" if found.holds else f"DOES NOT HOLD: {found.difference_count:,} differences"),
+            ("evidence", "holds" if found.holds else f"DOES NOT HOLD: {many(found.difference_count, 'difference')}"),
             ("plan digest", found.digest),
-            ("plan", f"{found.planned:,} items in {found.parts:,} parts"),
-            ("books", f"revision {found.books}: {found.jobs:,} jobs, {found.outcome_files:,} outcome files"
-             if found.books else "none: the run is not closed, only its plan was verified"),
+            ("plan", f"{many(found.planned, 'item')} in {many(found.parts, 'part')}"),
+            ("books", books),
             *((name, _counted(count)) for name, count in found.counts.items()),
         )
-    )  # fmt: skip
+    )
     if found.differences:
         yield ""
         yield table(("what differs",), ((difference,) for difference in found.differences))

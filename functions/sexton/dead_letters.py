@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
+from sexton.run import Run
 
 
 class DeadLetter(BaseModel):
@@ -35,9 +36,14 @@ class DeadLetter(BaseModel):
 
 def dead_letters(ledger: Ledger, now: datetime) -> Iterator[DeadLetter]:
     """Every dead job of runs that are open, and of closed ones that a person has not been through."""
-    for run in (*ledger.open_runs(), *ledger.runs_for_a_person()):
+    for run in listed_runs(ledger):
         for job in ledger.open_jobs(run.run_id, JobState.DEAD):
             yield letter(job, now)
+
+
+def listed_runs(ledger: Ledger) -> list[Run]:
+    """The runs that are not settled: open, just closed, or closed and left for a person; each once, as read last."""
+    return list({run.run_id: run for run in (*ledger.open_runs(), *ledger.runs_for_a_person())}.values())
 
 
 def letter(job: Job, now: datetime) -> DeadLetter:

@@ -150,7 +150,7 @@ class Explaining:
             now=_seen(now) if now else None,
             look_failed=f"{failed.code}: {failed.summary}" if failed else None,
             runs=tuple(sorted(self._fates(bucket, key), key=lambda fate: fate.scheduled_time, reverse=True)),
-            policies=tuple(self._verdicts(bucket, now, failed)),
+            policies=tuple(self._verdicts(bucket, key, now, failed)),
         )
 
     def _looked(self, bucket: str, key: str) -> tuple[Item | None, Failure | None]:
@@ -189,23 +189,27 @@ class Explaining:
                     if lines[index].key == key
                 )
 
-    def _verdicts(self, bucket: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
+    def _verdicts(self, bucket: str, key: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
         for row in self.ledger.policies():
             version = str(row.get("deployed_version", ""))
             if version and (policy := self._copy(row["policy"], version)).source.bucket == bucket:
-                yield _verdict(policy, version, now, failed, self.clock())
+                cut = cutoff(self.clock().replace(microsecond=0), policy.retain)
+                yield _verdict(policy, key, now, failed, cut)
 
 
-def _verdict(policy: Policy, version: str, now: Item | None, failed: Failure | None, at: datetime) -> Verdict:
-    cut = cutoff(at.replace(microsecond=0), policy.retain)
-    if failed is not None:
+def _verdict(policy: Policy, key: str, now: Item | None, failed: Failure | None, cut: datetime) -> Verdict:
+    if not key.startswith(policy.source.prefixes):
+        action, reason = "keep", "outside_scope"
+    elif failed is not None:
         action, reason = "unknown", failed.code
     elif now is None:
         action, reason = "keep", "absent"
     else:
         decision = decide(policy, now, cut)
         action, reason = decision.action, decision.reason
-    return Verdict(policy=policy.id, policy_version=version, mode=policy.mode, cutoff=cut, action=action, reason=reason)
+    return Verdict(
+        policy=policy.id, policy_version=policy.version, mode=policy.mode, cutoff=cut, action=action, reason=reason
+    )
 
 
 @dataclass(frozen=True)

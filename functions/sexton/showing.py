@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from sexton import keys
 from sexton.closing import by_ending
+from sexton.dead_letters import listed_runs
 from sexton.errors import BadRunId, UnknownRun
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
@@ -127,7 +128,7 @@ def runs(ledger: Ledger, policy: str | None = None) -> Iterator[Run]:
 def known_policies(ledger: Ledger) -> list[str]:
     """Policies that are or were deployed, and those that have runs now (before a first tick only these show)."""
     registered = {row["policy"] for row in ledger.policies()}
-    at_work = {run.policy for run in (*ledger.open_runs(), *ledger.runs_for_a_person())}
+    at_work = {run.policy for run in listed_runs(ledger)}
     return sorted(registered | at_work)
 
 

@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from sexton.dead_letters import DeadLetter, letter
+from sexton.dead_letters import DeadLetter, letter, listed_runs
 from sexton.instant import from_ms
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
@@ -134,13 +134,20 @@ class Status(BaseModel):
 
 def status(ledger: Ledger, now: datetime) -> Status:
     """The state as of now, by eventually consistent reads: for eyes, not for decisions."""
-    runs, closed = list(ledger.open_runs()), list(ledger.runs_for_a_person())
-    letters = {run.run_id: _letters(ledger, run, now) for run in (*runs, *closed)}
+    listed = listed_runs(ledger)
+    runs, letters = (
+        [run for run in listed if not run.closed],
+        {run.run_id: _letters(ledger, run, now) for run in listed},
+    )
     unfinished = sorted(
         (_unfinished(ledger, run, now) for run in runs if run.state not in WAITING), key=lambda each: each.since
     )
     awaiting = tuple(_waiting(run, now) for run in runs if run.state is RunState.AWAITING_APPROVAL)
-    people = tuple(_for_a_person(run, len(letters[run.run_id])) for run in closed)
+    people = tuple(
+        _for_a_person(run, len(letters[run.run_id]))
+        for run in listed
+        if run.closed and (letters[run.run_id] or not run.balanced)
+    )
     malformed = tuple(_malformed(ledger, now))
     dead = _dead([each for found in letters.values() for each in found])
     return Status(

@@ -199,8 +199,8 @@ def _verify_report(
     """The report says of the plan what the plan says, and of the outcomes what the books come to."""
     key = keys.report(written.run_id, revision)
     try:
-        report = json.loads(evidence.get(key) or b"")
-    except ValueError:
+        report = dict(json.loads(evidence.get(key) or b""))
+    except (ValueError, TypeError):
         findings.differs(f"{key}: the report cannot be read")
         return
     for name in COMPARED_WITH_PLAN:
@@ -210,6 +210,9 @@ def _verify_report(
     ).items():
         findings.expect(f"{key}: {name}", report.get(name), found)
     findings.expect(f"{key}: balanced", report.get("balanced"), compared.balanced)
+    for text in report.get("problems", []):
+        if text not in compared.problems:
+            findings.differs(f"{key} says: {text}")
 
 
 def _shown(value: object) -> str:

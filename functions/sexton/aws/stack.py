@@ -39,6 +39,12 @@ class StackNotFound(Refused):
     code = "stack_not_found"
 
 
+class BadConfiguration(Refused):
+    """The AWS configuration cannot be used."""
+
+    code = "bad_configuration"
+
+
 class LambdaFunctions:
     """The functions of a stack; a call that waits is never repeated by the SDK."""
 
@@ -77,7 +83,10 @@ class LambdaFunctions:
 
 
 def connect(stack: str, session: Session | None = None) -> Deployment:
-    """The deployment of a stack's name, by the ordinary AWS configuration. Raises StackNotFound, CallFailed."""
+    """The deployment of a stack's name, by the ordinary AWS configuration.
+
+    Raises StackNotFound, BadConfiguration or CallFailed.
+    """
     with calls():
         session = session or Session()
         account, outputs = _find(stack, session)
@@ -105,7 +114,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
 
 def _find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
     """The stack's account and outputs."""
-    cloudformation = cast("CloudFormationClient", _client(session, "cloudformation", READ))
+    cloudformation = cast("CloudFormationClient", _client(session, "cloudformation", READ, attempts=2))
     try:
         found = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     except ClientError as error:
@@ -134,7 +143,10 @@ def _client(session: Session, service: str, read: int, *, attempts: int = 3) -> 
         connect_timeout=CONNECT, read_timeout=read, retries={"mode": "standard", "total_max_attempts": attempts}
     )
     make: Any = session.client  # its stubs know each service by a literal name only
-    return make(service, config=config)
+    try:
+        return make(service, config=config)
+    except ValueError as error:  # botocore has no class of its own for an endpoint that is no URL
+        raise BadConfiguration(str(error)) from error
 
 
 def _error_of(answer: object) -> str:
