@@ -7,21 +7,23 @@ those dates are set back, and the demo's own emulator starts from the folder.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-
-from botocore.config import Config
+from urllib.parse import quote
 
 from infra.local import emulator as emulators
 from infra.local.demo.seeds import UPLOADS, Seed
 from infra.local.emulator import Emulator
 from infra.local.stage import client
 
-AT_ONCE = 8
+AT_ONCE = 4
 KEEPING = {"S3_PERSIST": "1"}  # what makes the emulator keep its objects in the folder
 SIDECAR = ".meta.json"
 
@@ -61,17 +63,26 @@ def listed(s3: Any, bucket: str) -> list[dict[str, Any]]:
 
 
 def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], None]) -> None:
-    s3 = client(emulator, "s3", config=Config(max_pool_connections=AT_ONCE))
+    s3 = client(emulator, "s3")
     for bucket in sorted({seed.bucket for seed in seeds}):
         s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": emulators.REGION})
     _version(s3)
 
-    def put(seed: Seed) -> None:
-        s3.put_object(Bucket=seed.bucket, Key=seed.key, Body=seed.body)
-        on_each()
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(put, seeds))
+        list(pool.map(lambda some: _put(emulator, some, on_each), (seeds[at::AT_ONCE] for at in range(AT_ONCE))))
+
+
+def _put(emulator: Emulator, seeds: Iterable[Seed], on_each: Callable[[], None]) -> None:
+    """Plain PUTs over one connection: the emulator wants no signature, and they cost a tenth of an SDK's."""
+    connection = HTTPConnection(emulators.HOST, emulator.port)
+    with contextlib.closing(connection):
+        for seed in seeds:
+            connection.request("PUT", quote(f"/{seed.bucket}/{seed.key}"), seed.body)
+            reply = connection.getresponse()
+            answer = reply.read()
+            if reply.status != HTTPStatus.OK:
+                raise FillingError(f"{seed.key!r} was not stored: {answer.decode()}")
+            on_each()
 
 
 def _version(s3: Any) -> None:

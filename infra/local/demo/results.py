@@ -16,18 +16,18 @@ from sexton.showing import RunView
 from infra.local.demo.checking import POLICIES, Ended
 from infra.local.demo.seeds import Fate, Seed
 
-KEY_SHOWN = 44  # characters of an example
+KEY_SHOWN = 40  # characters of an example
 WHY = {
-    Fate.DELETED: "past its retention, unchanged since it was planned",
-    Fate.CHANGED: "skipped: written again after it was planned, once even with the same bytes",
+    Fate.DELETED: "deleted: past its retention, as planned",
+    Fate.CHANGED: "skipped: written again since it was planned",
     Fate.ABSENT: "skipped: somebody else had removed it",
     Fate.DEAD: "dead: S3 refused this one for good",
-    Fate.PLANNED: "planned only: {state}",
+    Fate.PLANNED: "kept: planned only, the run is {state}",
     Fate.YOUNGER: "kept: younger than the cutoff",
     Fate.EXCLUDED: "kept: excluded by the policy",
     Fate.NOT_SELECTED: "kept: not what the policy selects",
     Fate.UNREADABLE_DATE: "kept: no date to be read in its key",
-    Fate.OUTSIDE: "never looked at: under none of the policy's prefixes",
+    Fate.OUTSIDE: "kept: not even listed, outside the prefixes",
 }
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+from rich.text import Text
 
 WIDTH = 118  # of plain output
 QUARTERS = 4  # lines that a counting step says in plain output
@@ -50,8 +52,7 @@ class Screen:
         columns = (
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+            _Bar(bar_width=24),
             TextColumn("{task.fields[said]}", markup=False, style="dim"),
             TimeElapsedColumn(),
         )
@@ -72,13 +73,20 @@ class Screen:
         self.console.print(f"{self.seconds:5.1f} s  {text}", markup=False, highlight=False, soft_wrap=True)
 
 
+class _Bar(BarColumn):
+    """A bar for steps that count."""
+
+    def render(self, task: Task) -> ProgressBar | Text:  # type: ignore[override]
+        return super().render(task) if task.fields["counts"] else Text()
+
+
 class _LiveStep:
     def __init__(self, progress: Progress, name: str) -> None:
         self._progress = progress
-        self._task = progress.add_task(name, total=None, said="")
+        self._task = progress.add_task(name, total=None, said="", counts=False)
 
     def at(self, done: int, total: int) -> None:
-        self._progress.update(self._task, completed=done, total=total)
+        self._progress.update(self._task, completed=done, total=total, counts=True, said=f"{done:,} of {total:,}")
 
     def says(self, text: str) -> None:
         self._progress.update(self._task, said=text)
@@ -100,7 +108,7 @@ class _PlainStep:
         quarter = done * QUARTERS // max(total, 1)
         if quarter > self._quarter:
             self._quarter = quarter
-            self.line(f"{done} of {total}")
+            self.line(f"{done:,} of {total:,}")
 
     def says(self, text: str) -> None:
         self.said = text

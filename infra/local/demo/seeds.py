@@ -5,7 +5,7 @@ The fates are written down here by hand, beside each group; nothing in this modu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
@@ -43,8 +43,8 @@ class Meddling(StrEnum):
     """What happens to an object after the plan stands and before the worker looks."""
 
     REWRITE = "rewritten"
-    RETOUCH = "uploaded again with the same bytes"
-    REMOVE = "removed by somebody else"
+    RETOUCH = "the same bytes again"
+    REMOVE = "removed by hand"
     SEAL = "sealed by a bucket policy"
 
 
@@ -73,10 +73,10 @@ ODD = (
     "up/../again.log",
     "./here.log",
     "folder/",
-    "new\nline.log",
     "bell\x07.log",
     "Grüße-日本-🙂.log",
     "<b>&amp;'\".log",
+    "new\nline.log",
 )
 SEALED = Seed(LOGS, "app/worker/sealed.log", 50, Fate.DEAD, Meddling.SEAL)
 MEDDLED = (
@@ -102,12 +102,12 @@ def _logs() -> Iterator[Seed]:
 
 
 def _odd_logs() -> Iterator[Seed]:
-    for name in ODD:
-        yield Seed(LOGS, f"app/odd/{name}", 45, Fate.DELETED)
-    yield Seed(LOGS, "app/odd/a+b.log", 5, Fate.YOUNGER)  # what "a b" becomes when it is decoded once too often
-    yield Seed(LOGS, "app/odd/a/b.log", 5, Fate.YOUNGER)  # and "a%2Fb"
     stem = "app/odd/long/"
     yield Seed(LOGS, stem + "é" * ((LONGEST_KEY - len(stem)) // 2) + "x", 45, Fate.DELETED)
+    for name in ODD:
+        yield Seed(LOGS, f"app/odd/{name}", 45, Fate.DELETED)
+    yield Seed(LOGS, "app/odd/a+b.log", 5, Fate.YOUNGER)  # becomes "a b" when it is decoded once too often
+    yield Seed(LOGS, "app/odd/a/b.log", 5, Fate.YOUNGER)  # what "a%2Fb" becomes
 
 
 def _exports(today: date) -> Iterator[Seed]:
@@ -136,8 +136,3 @@ def _many(pattern: str, count: int, days: range, fate: Fate, bucket: str = LOGS)
     """Numbered objects, their ages spread over `days`."""
     for number in range(count):
         yield Seed(bucket, pattern.format(number), days[number * len(days) // count], fate)
-
-
-def of(bucket: str, among: Iterable[Seed]) -> list[Seed]:
-    """Those of one bucket."""
-    return [seed for seed in among if seed.bucket == bucket]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sexton.job import JobState
+from sexton.run import AT_WORK
 from sexton.showing import RunView
 
 from infra.local import emulator as emulators
@@ -105,17 +106,18 @@ class Story:
     def _meddle(self, hands: Hands, gate: Gate) -> None:
         with self.screen.step("Change the world between plan and deletion") as step:
             hands.meddle(MEDDLED, gate)
-            step.says("; ".join(f"one {seed.meddling}" for seed in MEDDLED))
+            step.says(", ".join(str(seed.meddling) for seed in MEDDLED))
 
     def _watch(self, hands: Hands, run_id: str) -> RunView:
         with self.screen.step(f"Run {run_id}") as step:
 
             def looked(view: RunView) -> None:
-                if view.mode == "enforce":
+                if view.state in AT_WORK:
                     step.at(view.finished, view.planned)
-                step.says(view.state)
 
-            return hands.watch(run_id, looked)
+            view = hands.watch(run_id, looked)
+            step.says(f"{view.state}; planned {view.planned:,} of {view.scanned:,} objects")
+            return view
 
     def _ask(self, stage: Stage, run_id: str) -> list[str]:
         """Ask the command line what it knows; returns the commands that failed."""
