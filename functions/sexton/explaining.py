@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -170,8 +171,8 @@ class Explaining:
         """The policy as it was when a run was planned under it; what it said is in evidence."""
         if (policy, version) not in self._copies:
             text = self.evidence.get(keys.policy(policy, version))
-            if text is None:
-                raise EvidenceAltered(f"{keys.policy(policy, version)}: the copy of the policy is gone")
+            if text is None or hashlib.sha256(text).hexdigest() != version:
+                raise EvidenceAltered(f"{keys.policy(policy, version)}: the copy of the policy is gone or altered")
             try:
                 self._copies[policy, version] = Policy.from_canonical(text)
             except ValidationError as error:
