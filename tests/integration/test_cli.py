@@ -17,7 +17,7 @@ from tests.fakes.deployment import CALLER, FakeFunctions, deployment
 from tests.fakes.time import START
 from tests.fakes.world import World, policy
 
-SMALL_JOBS: dict[str, object] = {"job_size": 10, "limits": {"max_items": 1000}}
+SMALL_JOBS: dict[str, Any] = {"job_size": 10, "limits": {"max_items": 1000}}
 NASTY = "app/\x1b[31mred\u202e [bold]x[/bold] back\\slash\nline"
 
 
@@ -288,7 +288,7 @@ def test_plan_show_streams_the_plan(desk: Desk) -> None:
     }
     people = desk.sexton("plan", "show", run_id, "--limit", "2")
     assert [line.split()[-1] for line in people.out.splitlines()] == ["app/0000.log", "app/0001.log"]
-    assert desk.world.run({"run_id": run_id}).digest in people.err
+    assert str(desk.world.run({"run_id": run_id}).digest) in people.err
 
 
 def test_a_sample_is_the_same_for_a_seed_and_reads_only_its_parts(desk: Desk) -> None:
