@@ -13,9 +13,9 @@ HIDDEN = "[redacted]"
 _UNFIT = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 _NAMES = (
-    r"x-amz-[a-z0-9-]+|authorization|cookie|set-cookie|"
-    r"[a-z0-9_-]*(?:secret|token|password|passwd|credential|signature|api[_-]?key|access[_-]?key|private[_-]?key)"
-    r"[a-z0-9_-]*"
+    # What stands before these words in a longer name is kept anyway, so it need not be searched for.
+    r"(?:x-amz-|authorization|cookie|secret|token|password|passwd|credential|signature|api[_-]?key|access[_-]?key"
+    r"|private[_-]?key)[a-z0-9_-]{0,40}"
 )
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s\"',;&<>)\]}]+"
 
@@ -23,11 +23,11 @@ _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s\"',;&<>)\]}]+"
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [^-]*PRIVATE KEY-----.*?(?:-----END [^-]*-----|$)", re.DOTALL), HIDDEN),
     # All of a query string: which of its fields are secret is the service's affair, not ours.
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s?#\"'<>]*)\?[^\s\"'<>]*", re.IGNORECASE), rf"\1?{HIDDEN}"),
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@\"'<>]+@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    (re.compile(r"([a-z][a-z0-9+.-]{0,20}://[^\s?#\"'<>]*)\?[^\s\"'<>]*", re.IGNORECASE), rf"\1?{HIDDEN}"),
+    (re.compile(r"([a-z][a-z0-9+.-]{0,20}://)[^\s/@\"'<>]+@", re.IGNORECASE), rf"\1{HIDDEN}@"),
     (re.compile(r"\b(?:Bearer|Basic)\s+[A-Za-z0-9+/=._~-]{6,}", re.IGNORECASE), HIDDEN),
     (re.compile(r"AWS4-HMAC-SHA256\b.*", re.IGNORECASE | re.DOTALL), HIDDEN),
-    (re.compile(rf"\b({_NAMES})([\"']?\s*[:=]\s*)(?:{_VALUE})", re.IGNORECASE), rf"\1\2{HIDDEN}"),
+    (re.compile(rf"({_NAMES})([\"']?\s*[:=]\s*)(?:{_VALUE})", re.IGNORECASE), rf"\1\2{HIDDEN}"),
     (re.compile(r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,}\b"), HIDDEN),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), HIDDEN),
     # What looks like a secret access key or a session token: long, in base64, with letters of both cases and digits.

@@ -74,7 +74,9 @@ def test_a_secret_at_the_cut_is_hidden_too() -> None:
     assert len(found) <= LIMIT
 
 
-@pytest.mark.parametrize("text", ["a" * 1_000_000, "=" * 100_000, "password" * 50_000, "://" * 50_000, "eyJ." * 50_000])
+@pytest.mark.parametrize(
+    "text", ["a" * 1_000_000, "=" * 100_000, "password" * 50_000, "password-" * 50_000, "://" * 50_000, "eyJ." * 50_000]
+)
 @pytest.mark.timeout(60)  # a pattern that backtracks without bound would take for ever
 def test_a_hostile_text_comes_to_an_end(text: str) -> None:
     assert len(redact(text)) <= LIMIT
