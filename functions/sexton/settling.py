@@ -9,7 +9,7 @@ from enum import StrEnum
 from sexton.errors import Failure, ReasonClass
 from sexton.item import Item
 from sexton.job import MAX_SPLIT_OFF, Job, Span
-from sexton.outcome import Outcome
+from sexton.outcome import Ending, Outcome
 
 OUT_OF_TIME = "out_of_time"
 STOPPED = "stopped"
@@ -112,15 +112,20 @@ def _die(failure: Failure, maybe_done: bool) -> Next:
 def _permanent(job: Job, attempt: Attempt, permanent: Sequence[int], maybe_done: bool) -> Next:
     """Items that fail for good are split off, unless it is really the job: all of it, or too many of it."""
     failure = attempt.failures[permanent[0]]
-    all_alike = len({attempt.failures[i].code for i in permanent}) == 1
-    whole = len(permanent) == len(attempt.open) and all_alike
-    if whole or job.items_split_off + len(permanent) > MAX_SPLIT_OFF:
+    if _refused_whole(attempt, permanent) or job.items_split_off + len(permanent) > MAX_SPLIT_OFF:
         return _die(failure, maybe_done)
     if len(permanent) == len(attempt.left):
         return Next(Kind.SUCCEED, maybe_done=maybe_done, split_off=tuple(permanent))
     # Whether the rest has attempts and age left is judged when it is claimed: those that leave must leave first.
     rest = _again(attempt, attempts_used_up=False, too_old=False, maybe_done=maybe_done)
     return replace(rest, split_off=tuple(permanent))
+
+
+def _refused_whole(attempt: Attempt, permanent: Sequence[int]) -> bool:
+    """Whether nothing went, and all that is left was refused alike: as a call is that lacks a permission."""
+    nothing_went = not any(each.ending is Ending.DELETED for each in attempt.outcomes)
+    alike = len({attempt.failures[index].code for index in permanent}) == 1
+    return nothing_went and alike and len(permanent) == len(attempt.left)
 
 
 def _again(attempt: Attempt, attempts_used_up: bool, too_old: bool, maybe_done: bool) -> Next:

@@ -150,6 +150,12 @@ def test_every_item_refused_alike_is_a_failure_of_the_job() -> None:
     assert step(attempt(failed=dict.fromkeys(range(3), DENIED))) == Next(Kind.DIE, "AccessDenied", DENIED)
 
 
+def test_a_call_refused_whole_is_a_failure_of_the_job_though_others_were_skipped_before() -> None:
+    skipped = [Outcome(0, "key-0", Ending.SKIPPED, NOW, "changed")]
+    tried = Attempt([0, 1, 2], outcomes=skipped, failures={1: DENIED, 2: DENIED}, looked={0, 1, 2})
+    assert step(tried) == Next(Kind.DIE, "AccessDenied", DENIED)
+
+
 def test_items_refused_differently_are_split_off_each() -> None:
     tried = attempt(of=2, failed={0: DENIED, 1: REFUSED})
     assert step(tried) == Next(Kind.SUCCEED, split_off=(0, 1))
