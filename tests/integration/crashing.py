@@ -173,6 +173,8 @@ class TroubledBucket(FakeBucket):
 class LastingWorld(World):
     """A world where a crash ends one invocation and an error is what the handlers make of it."""
 
+    run_id: str = ""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.queue.max_receive_count = 7
