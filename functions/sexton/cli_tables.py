@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sexton.cli_output import facts, many, table
 from sexton.dead_letters import DeadLetter
-from sexton.explaining import Explanation, Fate
+from sexton.explaining import Explanation
+from sexton.fate import Fate
 from sexton.item import rfc3339
 from sexton.policy import Policy
 from sexton.showing import RunLine, RunView
@@ -122,7 +123,8 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
     if fate.unproven:
         yield "proof", "none: it was gone after an attempt that left no record"
     yield "delete marker", fate.marker_version_id
-    yield "job", f"{fate.job_id}, {many(fate.attempts, 'attempt')}"
+    attempts = "its row has left the ledger" if fate.attempts is None else many(fate.attempts, "attempt")
+    yield "job", f"{fate.job_id}, {attempts}"
     for failed in fate.history:
         yield f"attempt {failed.attempt}", f"{when(failed.at)} {failed.event}: {failed.code} {failed.summary}"
     yield "summary", fate.summary

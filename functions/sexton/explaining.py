@@ -11,10 +11,11 @@ from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from sexton import keys, part
+from sexton import archive, keys, part, plan
 from sexton.decision import decide
 from sexton.deployment import Look
 from sexton.errors import CallFailed, EvidenceAltered, Failure, Refused
+from sexton.fate import OPEN, PLANNED, Attempted, Fate, SeenItem
 from sexton.item import Item
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
@@ -27,70 +28,12 @@ from sexton.run import WAITING, Run
 from sexton.showing import known_policies
 
 SCHEME = "s3://"
-OPEN = "open"  # it has no outcome yet
-PLANNED = "planned"  # nothing is done with it until a person approves
 
 
 class BadAddress(Refused):
     """The text is no address of an object."""
 
     code = "bad_address"
-
-
-class SeenItem(BaseModel):
-    """An object as it was seen at one time."""
-
-    model_config = ConfigDict(frozen=True)
-
-    key: str
-    etag: str
-    size: int
-    storage_class: str
-    last_modified: AwareDatetime | None
-    version_id: str | None = None
-
-
-class Attempted(BaseModel):
-    """One attempt of the job that did not end in success."""
-
-    model_config = ConfigDict(frozen=True)
-
-    at: AwareDatetime
-    attempt: int
-    event: str
-    code: str
-    summary: str
-
-
-class Fate(BaseModel):
-    """What came of the object in one run.
-
-    `outcome` is deleted, skipped, dead or cancelled; `open` while there is none, `planned` while the run waits for a
-    person. `observed` is the last look before the outcome, where it was not what had been planned.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    run_id: str
-    policy: str
-    policy_version: str
-    mode: str
-    run_state: str
-    scheduled_time: AwareDatetime
-    cutoff: AwareDatetime
-    planned: SeenItem
-    job_id: str
-    index: int
-    outcome: str
-    reason: str | None
-    at: AwareDatetime | None
-    unproven: bool
-    observed: dict[str, Any] | None
-    marker_version_id: str | None
-    attempts: int
-    history: tuple[Attempted, ...]
-    summary: str | None
-    next_action: str | None
 
 
 class Verdict(BaseModel):
@@ -148,7 +91,7 @@ class Explaining:
         return Explanation(
             bucket=bucket,
             key=key,
-            now=_seen(now) if now else None,
+            now=SeenItem.of(now) if now else None,
             look_failed=f"{failed.code}: {failed.summary}" if failed else None,
             runs=tuple(sorted(self._fates(bucket, key), key=lambda fate: fate.scheduled_time, reverse=True)),
             policies=tuple(self._verdicts(bucket, key, now, failed)),
@@ -163,9 +106,19 @@ class Explaining:
 
     def _fates(self, bucket: str, key: str) -> Iterator[Fate]:
         for policy in known_policies(self.ledger):
+            in_ledger = set()
             for run in self.ledger.runs(policy):
+                in_ledger.add(run.run_id)
                 if self._copy(run.policy, run.policy_version).source.bucket == bucket:
                     yield from self._in_run(run, key)
+            for run_id in archive.run_ids(self.evidence, policy):
+                if run_id not in in_ledger:
+                    yield from self._in_archive(run_id, bucket, key)
+
+    def _in_archive(self, run_id: str, bucket: str, key: str) -> Iterator[Fate]:
+        planned = plan.read(self.evidence, run_id)
+        if self._copy(planned.policy, planned.policy_version).source.bucket == bucket:
+            yield from archive.fates(self.evidence, planned, key)
 
     def _copy(self, policy: str, version: str) -> Policy:
         """The policy as it was when a run was planned under it; what it said is in evidence."""
@@ -233,7 +186,7 @@ class _Answer:
             run_state=run.state.value,
             scheduled_time=run.scheduled_time,
             cutoff=run.cutoff,
-            planned=_seen(self.planned),
+            planned=SeenItem.of(self.planned),
             job_id=job.job_id,
             index=self.index,
             outcome=recorded.get("outcome") or self._implied(),
@@ -268,7 +221,3 @@ class _Answer:
 
     def _implied_at(self) -> datetime | None:
         return self.job.dead_at if self.job.state is JobState.DEAD else self.job.settled_at
-
-
-def _seen(item: Item) -> SeenItem:
-    return SeenItem(**item._asdict())

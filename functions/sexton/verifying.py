@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sexton import books, keys, part, plan
+from sexton import archive, books, keys, part, plan
 from sexton.books import Books, Entry
 from sexton.closing import by_ending
 from sexton.decision import EXPIRED, judge
@@ -76,7 +76,7 @@ def verify(evidence: Evidence, run_id: str) -> Verdict:
     digest = part.digest(written.policy_version, written.cutoff, (each.sha256 for each in written.parts))
     if written.digest is not None:
         findings.expect("digest of the plan", written.digest, digest)
-    revision = newest_revision(evidence, run_id)
+    revision = archive.newest_revision(evidence, run_id)
     entries = _entries(evidence, run_id, revision, findings) if revision else []
     compared = Books()
     if revision:
@@ -96,13 +96,6 @@ def verify(evidence: Evidence, run_id: str) -> Verdict:
         outcome_files=sum(len(entry.outcome_files) for entry in entries),
         counts=by_ending(compared.counts) if revision else {},
     )
-
-
-def newest_revision(evidence: Evidence, run_id: str) -> int | None:
-    """The latest revision of which a report stands in evidence; books without one are of a closing that crashed."""
-    found = (key.rsplit("/", 1)[-1] for key in evidence.list(f"runs/{run_id}/report-"))
-    numbers = [name.removeprefix("report-").removesuffix(".json") for name in found]
-    return max((int(number) for number in numbers if number.isdigit()), default=None)
 
 
 def _policy(evidence: Evidence, written: Plan, findings: _Findings) -> Policy | None:
@@ -152,17 +145,11 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
 
 
 def _entries(evidence: Evidence, run_id: str, revision: int, findings: _Findings) -> list[Entry]:
-    key = keys.books(run_id, revision)
     try:
-        lines = evidence.get(key)
-        if lines is None:
-            raise EvidenceAltered("the books are gone")
-        return [Entry.from_line(text) for text in lines.splitlines()]
+        return archive.read_books(evidence, run_id, revision)
     except EvidenceAltered as error:
-        findings.differs(f"{key}: {error}")
-    except (ValueError, KeyError, TypeError) as error:
-        findings.differs(f"{key}: a line is no entry of the books ({type(error).__name__})")
-    return []
+        findings.differs(str(error))
+        return []
 
 
 def _verify_books(evidence: Evidence, written: Plan, entries: list[Entry], findings: _Findings) -> Books:
@@ -199,9 +186,9 @@ def _verify_report(
     """The report says of the plan what the plan says, and of the outcomes what the books come to."""
     key = keys.report(written.run_id, revision)
     try:
-        report = dict(json.loads(evidence.get(key) or b""))
-    except (ValueError, TypeError):
-        findings.differs(f"{key}: the report cannot be read")
+        report = archive.read_report(evidence, written.run_id, revision)
+    except EvidenceAltered as error:
+        findings.differs(str(error))
         return
     for name in COMPARED_WITH_PLAN:
         findings.expect(f"{key}: {name}", report.get(name), getattr(written, name))

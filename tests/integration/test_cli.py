@@ -360,6 +360,31 @@ def test_explain_of_an_object_that_nobody_had_or_can_see(desk: Desk) -> None:
     assert desk.sexton("explain", "s3://elsewhere/x", "--json").json["policies"] == []
 
 
+def test_explain_knows_runs_that_have_left_the_ledger(desk: Desk) -> None:
+    desk.world.policies = {"logs-expire": policy(**SMALL_JOBS)}
+    desk.world.bucket().failures["app/0003.log"] = Failure(ReasonClass.PERMANENT, "AccessDenied", "no")
+    run_id = desk.run(at_work=False)
+    desk.world.bucket().rewrite("app/0012.log")
+    desk.world.settle()
+    for key in list(desk.world.table.rows):
+        if key.sk != "POLICY":
+            desk.world.table.delete(key)
+    desk.world.tick()
+    endings = {
+        name: desk.sexton("explain", f"s3://logs/app/{name}.log", "--json").json["runs"]
+        for name in ("0001", "0003", "0012", "nobody")
+    }
+    assert {
+        name: [(fate["run_id"], fate["outcome"], fate["reason"]) for fate in found] for name, found in endings.items()
+    } == {
+        "0001": [(run_id, "deleted", None)],
+        "0003": [(run_id, "dead", "AccessDenied")],
+        "0012": [(run_id, "skipped", "changed")],
+        "nobody": [],
+    }
+    assert "left the ledger" in desk.sexton("explain", "s3://logs/app/0001.log").out
+
+
 @pytest.mark.parametrize("address", ["logs/app/x", "s3://logs", "s3://logs/", "s3:///x", "https://logs/x"])
 def test_an_address_that_is_none_is_told(desk: Desk, address: str) -> None:
     assert desk.sexton("explain", address, "--json").json["error"]["code"] == "bad_address"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from sexton import keys, verifying
+from sexton import archive, keys, verifying
 from sexton.errors import EvidenceAltered, Failure, ReasonClass
 from sexton.plan import NoPlan
 from sexton.verifying import Verdict
@@ -194,7 +194,7 @@ def test_the_newest_revision_counts() -> None:
     world, run_id = settled()
     files = world.evidence.files
     files[keys.books(run_id, 11)] = files[keys.books(run_id, 1)]  # of a closing that crashed: no report
-    assert verifying.newest_revision(world.evidence, run_id) == 1
+    assert archive.newest_revision(world.evidence, run_id) == 1
     files[keys.report(run_id, 11)] = files[keys.report(run_id, 1)].replace(b'"revision": 1', b'"revision": 11')
     assert verdict(world, run_id).books == 11
     assert verdict(world, run_id).holds
