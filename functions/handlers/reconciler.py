@@ -23,7 +23,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, bool]:
     Reconciling(
         ledger=ledger,
         evidence=evidence,
-        bucket=wiring.bucket,
+        target=wiring.target,
         discovery=wiring.discovery(),
         gauges=wiring.gauges(),
         closing=Closing(ledger, evidence, wiring.events(), clock, token, log),

@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
     working = Working(
         ledger=Ledger(wiring.table()),
         evidence=wiring.evidence(),
-        bucket=wiring.bucket,
+        target=wiring.target,
         deliveries=wiring.deliveries(),
         policies=deployed(settings),
         clock=clock,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
+
+ItemId = tuple[str, str | None]  # key and version id
 
 
 class Item(NamedTuple):
@@ -13,6 +16,10 @@ class Item(NamedTuple):
 
     `last_modified` is aware, or None where the store gave nothing that can be read as a date.
     `etag` keeps S3's double quotes: it is compared and sent back, never interpreted.
+
+    Of a version, `rank` counts the noncurrent ones of its key from the newest (0: it is the current one), and
+    `noncurrent_since` is the date of its successor. A delete marker that is `alone` hides nothing any more. `tags`
+    are None until they were read, and where they could not be.
     """
 
     key: str
@@ -21,6 +28,16 @@ class Item(NamedTuple):
     storage_class: str
     last_modified: datetime | None
     version_id: str | None = None
+    noncurrent_since: datetime | None = None
+    rank: int = 0
+    is_marker: bool = False
+    alone: bool = False
+    tags: Mapping[str, str] | None = None
+
+    @property
+    def id(self) -> ItemId:
+        """What tells it from every other item of its bucket, whatever becomes of it."""
+        return self.key, self.version_id
 
     def same_as(self, other: Item) -> bool:
         """Whether both looks saw the same bytes from the same write.
@@ -60,6 +77,14 @@ def to_fields(item: Item) -> dict[str, object]:
     }
     if item.version_id is not None:
         fields["version_id"] = item.version_id
+    if item.noncurrent_since is not None:
+        fields["noncurrent_since"] = rfc3339(item.noncurrent_since)
+    if item.rank:
+        fields["rank"] = item.rank
+    if item.is_marker:
+        fields["delete_marker"] = "alone" if item.alone else "noncurrent"
+    if item.tags is not None:
+        fields["tags"] = dict(item.tags)
     return fields
 
 
@@ -71,12 +96,20 @@ def to_line(item: Item) -> str:
 def from_line(line: str | bytes) -> Item:
     """Read a line that `to_line` wrote. Raises ValueError or KeyError when it is not one."""
     fields = json.loads(line)
-    modified = fields["last_modified"]
     return Item(
         fields["key"],
         fields["etag"],
         fields["size"],
         fields["storage_class"],
-        datetime.fromisoformat(modified) if modified else None,
+        _instant(fields["last_modified"]),
         fields.get("version_id"),
+        _instant(fields.get("noncurrent_since")),
+        fields.get("rank", 0),
+        "delete_marker" in fields,
+        fields.get("delete_marker") == "alone",
+        fields.get("tags"),
     )
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from sexton.decision import Judge
+from sexton.decision import UNREADABLE_TAGS, Decision, Judge
 from sexton.errors import Failure, ReasonClass
-from sexton.item import Item
+from sexton.item import Item, ItemId
 from sexton.outcome import (
     ABSENT,
     ABSENT_AFTER_ATTEMPT,
@@ -17,18 +19,53 @@ from sexton.outcome import (
     Outcome,
 )
 from sexton.ports import Removed
+from sexton.target import Target
+
+
+def judge_all(target: Target, judged: Judge, items: Sequence[Item]) -> list[tuple[Item, Decision]]:
+    """Judge items in order; the tags of those that cannot be judged without are read, all at once."""
+    decided = [(item, judged(item)) for item in items]
+    asking = [place for place, (_, decision) in enumerate(decided) if decision.action == "ask"]
+    for place, item in zip(asking, target.read_tags([decided[place][0] for place in asking]), strict=True):
+        decision = judged(item)
+        decided[place] = (item, UNREADABLE_TAGS if decision.action == "ask" else decision)
+    return decided
+
+
+@dataclass(frozen=True)
+class FreshLook:
+    """What is there now of planned items, and what is to be done with it."""
+
+    seen: Mapping[ItemId, Item | None]
+    decisions: Mapping[ItemId, Decision]
+    at: datetime
+
+    @staticmethod
+    def of(target: Target, judged: Judge, items: Sequence[Item], span: int, at: datetime) -> FreshLook:
+        """Look at neighbouring items, and judge those that are still what was planned."""
+        seen = target.observe(items, span)
+        same = [now for item in items if (now := seen[item.id]) is not None and item.same_as(now)]
+        return FreshLook(seen, {item.id: decision for item, decision in judge_all(target, judged, same)}, at)
+
+    def ended(self, index: int, planned: Item, maybe_done: bool) -> Outcome | None:
+        """How an item ended without a removal; None where it still is to be removed."""
+        seen = self.seen[planned.id]
+        decision = self.decisions.get(planned.id)
+        return before_removal(index, planned, seen, decision, maybe_done, self.at)
 
 
 def before_removal(
-    index: int, planned: Item, seen: Item | None, judged: Judge, maybe_done: bool, at: datetime
+    index: int, planned: Item, seen: Item | None, decision: Decision | None, maybe_done: bool, at: datetime
 ) -> Outcome | None:
-    """None: it is still what was planned and still has had its time. Else how it ended without a removal."""
+    """None: it is still what was planned and still has had its time. Else how it ended without a removal.
+
+    `decision` is about what was seen, and there is none where that is not what was planned.
+    """
     if seen is None:
         return _absent(index, planned, maybe_done, at)
-    if not planned.same_as(seen):
+    if decision is None:
         reason = CHANGED_AFTER_ATTEMPT if maybe_done else CHANGED
         return Outcome(index, planned.key, Ending.SKIPPED, at, reason, observed=seen)
-    decision = judged(seen)
     if decision.action != "remove":
         return Outcome(index, planned.key, Ending.SKIPPED, at, decision.reason, observed=seen)
     return None

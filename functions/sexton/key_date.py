@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sexton.problem import refused
 from sexton.selection import check_key_text
@@ -103,20 +103,38 @@ class KeyDate(BaseModel):
 
         None where the key has no such date, an impossible one (2026-02-30), or two that disagree.
         """
-        search = re.compile(key_date_regex(self.key_date)).search
-        units = _letters(self.key_date)
+        return date_reader(self.key_date)
 
-        def read(key: str) -> datetime | None:
-            match = search(key)
-            if match is None:
+
+class TagDate(BaseModel):
+    """Age from a date in the value of a tag, such as `created` = `2026-01-31`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tag_date: Annotated[str, AfterValidator(check_key_date)] = "%Y-%m-%d"
+    tag: Annotated[str, Field(min_length=1, max_length=128)]
+
+    def reader(self) -> ReadDate:
+        """The function that gives the end of the period a tag's value names, or None where it names none."""
+        return date_reader(self.tag_date)
+
+
+def date_reader(pattern: str) -> ReadDate:
+    """The function that gives the end of the period that a text names once, or None."""
+    search = re.compile(key_date_regex(pattern)).search
+    units = _letters(pattern)
+
+    def read(text: str) -> datetime | None:
+        match = search(text)
+        if match is None:
+            return None
+        numbers = match.groups()
+        while match := search(text, match.start() + 1):
+            if match.groups() != numbers:
                 return None
-            numbers = match.groups()
-            while match := search(key, match.start() + 1):
-                if match.groups() != numbers:
-                    return None
-            return _period_end(units, numbers)
+        return _period_end(units, numbers)
 
-        return read
+    return read
 
 
 @lru_cache(maxsize=4096)  # neighbouring keys mostly share their date

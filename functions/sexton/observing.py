@@ -37,7 +37,7 @@ def _by_listing(bucket: Bucket, items: Sequence[Item], pages: int) -> dict[str, 
     """List from just before the first key; where the range has grown denser than it was, ask for the rest singly."""
     seen: dict[str, Item | None] = dict.fromkeys(item.key for item in items)
     first, last = items[0].key, items[-1].key
-    prefix, after = _shared_start(first, last), just_before(first)
+    prefix, after = shared_start(first, last), just_before(first)
     listed = 0
     while True:
         page = bucket.list(prefix, after)
@@ -51,7 +51,8 @@ def _by_listing(bucket: Bucket, items: Sequence[Item], pages: int) -> dict[str, 
             return seen | _one_by_one(bucket, rest)
 
 
-def _shared_start(first: str, last: str) -> str:
+def shared_start(first: str, last: str) -> str:
+    """What both keys begin with: a prefix that a listing of the range between them can be narrowed to."""
     return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from sexton import job_transitions, keys, part, run_transitions
 from sexton.approval import reasons_to_wait
-from sexton.decision import Judge, judge
+from sexton.decision import Decision, judge
 from sexton.errors import CallFailed, LeaseLost, ReasonClass, SourceRefused
 from sexton.item import Item, rfc3339
+from sexton.judging import judge_all
 from sexton.ledger import Ledger
 from sexton.policy import MAX_PARTS, Policy
-from sexton.ports import Bucket, Clock, Evidence, Listing, TimeLeft, Token
-from sexton.run import Cursor, Run, RunState
+from sexton.ports import Bucket, Clock, Evidence, TimeLeft, Token
+from sexton.run import Cursor, Place, Run, RunState
 from sexton.run_transitions import PLANNER_LEASE
 from sexton.table import Applied, Check, Refused, Write
+from sexton.target import Page
+from sexton.targets import refuse_unfit, target_of
 
 T = TypeVar("T")
 
@@ -93,46 +97,27 @@ class Planning:
 
     def _check_source(self, run: Run, policy: Policy, token: str) -> Run:
         """Refuse a source on which the policy would do other than it says."""
-        versioning = _refusing(self.bucket(policy.source.bucket).versioning)
-        name = policy.source.bucket
-        if versioning == "Suspended":
-            raise SourceRefused(
-                "versioning_suspended",
-                f"bucket {name} has suspended versioning, where a plain delete destroys the null version; "
-                "enable versioning on it, then start a new run",
-            )
-        if policy.recovery == "versioning" and versioning != "Enabled":
-            raise SourceRefused(
-                "recovery_unavailable",
-                f"the policy counts on versioning to take a deletion back, but bucket {name} has none; "
-                "enable versioning on it, or write recovery: backup or none",
-            )
-        versioned = versioning == "Enabled"
+        versioned = refuse_unfit(policy, _refusing(self.bucket(policy.source.bucket).versioning))
         self._held(self.ledger.table.write(run_transitions.note_versioning(run, token, versioned, self.token())))
         return run.model_copy(update={"versioned": versioned})
 
     def _scan(self, run: Run, policy: Policy, token: str) -> None:
-        judged = judge(policy, run.cutoff)
-        bucket = self.bucket(policy.source.bucket)
+        judged, target = judge(policy, run.cutoff), target_of(policy, self.bucket(policy.source.bucket))
         scan = Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, self.clock())
-        for place in range(run.cursor.prefix, len(policy.source.prefixes)):
-            after = run.cursor.start_after if place == run.cursor.prefix else ""
-            truncated = True
-            while truncated:
-                page = _listed(bucket, policy.source.prefixes[place], after)
-                self._take(run, policy, token, scan, page, judged, place)
-                after = page.items[-1].key if page.items else after
-                truncated = page.truncated
-                self._pause_point(
-                    run, policy, token, scan, Cursor(prefix=place, start_after=after, part=scan.cursor.part)
-                )
-            # A job's keys are neighbours: no part reaches from one prefix into the next.
-            self._flush(run, token, scan, Cursor(prefix=place + 1))
+        place: Place = run.cursor
+        while place.prefix < len(policy.source.prefixes):
+            page = _refusing(partial(target.page, place))
+            self._take(run, policy, token, scan, page, judge_all(target, judged, page.items))
+            place = page.next
+            if page.ends_range:  # a job's items are neighbours: no part reaches from one prefix into the next
+                self._flush(run, token, scan, place)
+            self._pause_point(run, policy, token, scan, place)
 
-    def _take(self, run: Run, policy: Policy, token: str, scan: Scan, page: Listing, judged: Judge, place: int) -> None:
-        """Judge a page; every full part becomes durable before the next item is looked at."""
-        for item in page.items:
-            decision = judged(item)
+    def _take(
+        self, run: Run, policy: Policy, token: str, scan: Scan, page: Page, judged: Sequence[tuple[Item, Decision]]
+    ) -> None:
+        """Take a judged page; every full part becomes durable before the next item is looked at."""
+        for index, (item, decision) in enumerate(judged):
             scan.seen[decision.reason] += 1
             scan.span += 1
             if decision.action != "remove":
@@ -142,9 +127,9 @@ class Planning:
             scan.pending.append(item)
             scan.span_to_last = scan.span
             if len(scan.pending) == policy.job_size:
-                self._flush(run, token, scan, Cursor(prefix=place, start_after=item.key))
+                self._flush(run, token, scan, page.place_after(index))
 
-    def _pause_point(self, run: Run, policy: Policy, token: str, scan: Scan, here: Cursor) -> None:
+    def _pause_point(self, run: Run, policy: Policy, token: str, scan: Scan, here: Place) -> None:
         """Between pages: stop in time, keep the lease, and do not plan for ever."""
         now = self.clock()
         if now - run.created_at > policy.limits.max_planning:
@@ -161,18 +146,18 @@ class Planning:
         elif now - scan.written_at > PLANNER_LEASE / 2:
             self._renew(run, token, scan)
 
-    def _flush(self, run: Run, token: str, scan: Scan, to: Cursor) -> None:
+    def _flush(self, run: Run, token: str, scan: Scan, to: Place) -> None:
         """Make what was seen up to `to` durable: the part first, then its job row and the cursor in one step."""
         writes: list[Write | Check] = []
         if scan.pending:
             writes.append(self._write_part(run, scan))
         scanned, planned = scan.scanned + scan.seen, scan.planned + len(scan.pending)
         size = scan.size + sum(item.size for item in scan.pending)
-        to = to.model_copy(update={"part": scan.cursor.part + len(writes)})
+        cursor = Cursor.at(to, scan.cursor.part + len(writes))
         now = self.clock()
-        writes.append(run_transitions.advance(run, token, to, dict(scanned), planned, size, now, self.token()))
+        writes.append(run_transitions.advance(run, token, cursor, dict(scanned), planned, size, now, self.token()))
         self._held(self.ledger.table.transact(writes) if len(writes) > 1 else self._write_one(writes[0]))
-        scan.cursor, scan.scanned, scan.planned, scan.size, scan.written_at = to, scanned, planned, size, now
+        scan.cursor, scan.scanned, scan.planned, scan.size, scan.written_at = cursor, scanned, planned, size, now
         scan.seen, scan.pending = Counter(), []
 
     def _write_one(self, write: Write | Check) -> Applied | Refused:
@@ -234,10 +219,6 @@ class Planning:
     def _held(written: Applied | Refused) -> None:
         if isinstance(written, Refused):
             raise LeaseLost("the planner's lease is not ours any more, or the run is no longer planning")
-
-
-def _listed(bucket: Bucket, prefix: str, after: str) -> Listing:
-    return _refusing(lambda: bucket.list(prefix, after))
 
 
 def _refusing(call: Callable[[], T]) -> T:

@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from sexton.duration import FixedDuration, to_text
-from sexton.key_date import KeyDate
+from sexton.key_date import KeyDate, TagDate
 from sexton.limits import SHORTEST_MAX_AGE, Limits
 from sexton.policy_check import explain, missing
 from sexton.policy_file import PolicyFile, read_policy_file
@@ -47,10 +47,23 @@ MINUTE = timedelta(minutes=1)
 NOT_IN_VERSION = frozenset({"description", "owner", "schedule", "timezone"})
 NEEDED_IN_FILE = ("description", "owner", "schedule")
 
+
+def _age_kind(value: object) -> str:
+    """Which of the three a given `age_from` means."""
+    if isinstance(value, TagDate) or (isinstance(value, dict) and "tag" in value):
+        return "tag_date"
+    return "key_date" if isinstance(value, dict | KeyDate) else "last_modified"
+
+
 AgeFrom = Annotated[
-    Annotated[Literal["last_modified"], Tag("last_modified")] | Annotated[KeyDate, Tag("key_date")],
-    Discriminator(lambda value: "key_date" if isinstance(value, dict | KeyDate) else "last_modified"),
+    Annotated[Literal["last_modified"], Tag("last_modified")]
+    | Annotated[KeyDate, Tag("key_date")]
+    | Annotated[TagDate, Tag("tag_date")],
+    Discriminator(_age_kind),
 ]
+
+# What each kind of source can have done to its items.
+ACTIONS = {"s3": ("expire", "purge"), "s3_uploads": ("abort",)}
 
 
 class Policy(BaseModel):
@@ -72,7 +85,7 @@ class Policy(BaseModel):
     retain: RetainField
     short_retention: StrictBool = False
     age_from: AgeFrom = "last_modified"
-    action: Literal["expire"] = "expire"
+    action: Literal["expire", "purge", "abort"] = "expire"
     recovery: Literal["versioning", "backup", "none"] | None = None
     limits: Limits = Limits()
     slo: FixedDuration = timedelta(days=1)
@@ -104,6 +117,35 @@ class Policy(BaseModel):
                 at="recovery",
             )
         return self
+
+    @model_validator(mode="after")
+    def _action_fits(self) -> Self:
+        fitting = ("purge",) if self.source.versions == "noncurrent" else ACTIONS[self.source.kind]
+        if self.action not in fitting:
+            what = "noncurrent versions" if self.source.versions == "noncurrent" else f"source kind {self.source.kind}"
+            raise refused(f"action {self.action} is not for {what}", " or ".join(fitting), at="action")
+        if self.action != "expire" and self.recovery == "versioning":
+            raise refused(
+                f"what action {self.action} removes has no version behind it that could come back",
+                "recovery: backup or none",
+                at="recovery",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _age_readable(self) -> Self:
+        if isinstance(self.age_from, TagDate) and self.source.kind == "s3_uploads":
+            raise refused("an incomplete upload has no tags", "age_from: last_modified", at="age_from")
+        if self.source.versions == "noncurrent" and self.age_from != "last_modified":
+            raise refused(
+                "the age of a noncurrent version counts from when it became noncurrent", "no age_from", at="age_from"
+            )
+        return self
+
+    @property
+    def needs_tags(self) -> bool:
+        """Whether an item cannot be judged without its tags."""
+        return self.source.needs_tags or isinstance(self.age_from, TagDate)
 
     @model_validator(mode="after")
     def _retries_leave_room(self) -> Self:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sexton.errors import Failure
-from sexton.item import Item
+from sexton.item import Item, ItemId
 from sexton.table import Check, Key, Row, Write, Written
 
 Clock = Callable[[], datetime]  # aware, UTC
@@ -110,6 +110,20 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Versions:
+    """A page of a bucket's versions and delete markers: by key ascending, within a key the newest first.
+
+    Items have `rank` 0 where S3 says that they are the latest, else 1; the rest is for the reader to work out.
+    `next_key` and `next_version` continue a truncated page; both are empty at the end.
+    """
+
+    items: Sequence[Item]
+    truncated: bool
+    next_key: str = ""
+    next_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Removed:
     """The store took the removal of one item. `marker_version_id`: of the delete marker it placed."""
 
@@ -136,6 +150,31 @@ class Bucket(Protocol):
 
         One call for all keys that XML 1.0 can carry, one call for each other. No call is retried: a failure
         of a whole call is given for each of its keys, with `unknown_effect` where the store may have acted.
+        """
+
+    def list_versions(self, prefix: str, after_key: str = "", after_version: str = "", limit: int = 1000) -> Versions:
+        """One page (one call) of versions and delete markers under `prefix`.
+
+        It goes on after `after_version` of `after_key`, or after all of `after_key` when no version is given.
+        """
+
+    def remove_versions(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
+        """Remove up to 1,000 versions or delete markers by their ids; by item id what came of it.
+
+        One call for all keys that XML 1.0 can carry, one call for each other. A version that is locked or under
+        legal hold is told from one that may not be removed. No call is retried, as with `remove`.
+        """
+
+    def list_uploads(self, prefix: str, after_key: str = "", after_upload: str = "", limit: int = 1000) -> Versions:
+        """One page (one call) of incomplete multipart uploads; the upload id stands as the item's version id."""
+
+    def abort_upload(self, item: Item) -> Removed | Failure:
+        """Abort one incomplete upload (one call, not retried)."""
+
+    def tags(self, items: Sequence[Item]) -> Mapping[ItemId, Mapping[str, str] | None]:
+        """The tags of each item (one call each, several at a time); None where they could not be read or it is gone.
+
+        Raises CallFailed where the store asks to go slower or does not answer: then none can be told.
         """
 
     def request_timeout(self) -> timedelta:

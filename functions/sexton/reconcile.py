@@ -14,17 +14,17 @@ from sexton.decision import judge
 from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, SextonError
 from sexton.job import OPEN, Job, JobState, Limits
 from sexton.job_transitions import NOTHING, Gained, last_failure
-from sexton.judging import before_removal
+from sexton.judging import FreshLook
 from sexton.ledger import Ledger
-from sexton.observing import observe
-from sexton.outcome import Outcome, count
+from sexton.outcome import count
 from sexton.policy import Policy
-from sexton.ports import Bucket, Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
+from sexton.ports import Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
 from sexton.reading import open_items, record
 from sexton.run import AT_WORK, WAITING, Run, RunState
 from sexton.settling import EFFECT_UNKNOWN
 from sexton.starting import Policies
 from sexton.table import Applied, Write
+from sexton.target import Target
 
 PLAN_TTL = timedelta(days=7)
 RESERVE = timedelta(seconds=20)  # of the function's time; what is left waits for the next tick
@@ -40,7 +40,7 @@ class Reconciling:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Callable[[str], Bucket]
+    target: Callable[[Policy], Target]
     discovery: Discovery
     gauges: Gauges
     closing: Closing
@@ -181,13 +181,9 @@ class Reconciling:
             return NOTHING
         policy = self._policy_of(run, deployed)
         opened = open_items(self.evidence, job)
-        seen = observe(self.bucket(policy.source.bucket), [item for _, item in opened], job.span)
-        judged, at = judge(policy, run.cutoff), self.clock()
-        ended: list[Outcome] = []
-        for index, planned in opened:
-            outcome = before_removal(index, planned, seen[planned.key], judged, True, at)
-            if outcome is not None:
-                ended.append(outcome)
+        items, judged, at = [item for _, item in opened], judge(policy, run.cutoff), self.clock()
+        fresh = FreshLook.of(self.target(policy), judged, items, job.span, at)
+        ended = [found for index, planned in opened if (found := fresh.ended(index, planned, maybe_done=True))]
         return Gained(record(self.evidence, job, ended, self.token), count(ended))
 
     def _settle(self, job: Job, write: Write) -> None:

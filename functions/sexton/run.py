@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sexton.instant import Instant, from_stamp, stamp
+from sexton.instant import Instant, from_stamp, ms, stamp
 from sexton.table import Key, Row
 
 RUN_ID = re.compile(r"(?P<policy>[a-z][a-z0-9-]{1,47})\.(?P<stamp>\d{8}T\d{6}Z)\.(?P<n>[1-9]\d{0,3})", re.ASCII)
@@ -67,14 +67,36 @@ def issues_prefix(scheduled_time: datetime) -> str:
     return f"RUN#{stamp(scheduled_time)}#"
 
 
-class Cursor(BaseModel):
-    """Where planning goes on: after `start_after` in the prefix of this place in the policy."""
+class Place(BaseModel):
+    """Where a listing goes on: after a key in the prefix of this number, and within the key after a version.
+
+    `version` is a version or upload id. `since` and `rank` are carried for the versions that follow it: its date,
+    which is when the next one became noncurrent, and how many noncurrent ones came before.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     prefix: int = 0
     start_after: str = ""
+    version: str = ""
+    since: Instant | None = None
+    rank: int = 0
+
+
+class Cursor(Place):
+    """The place up to which planning is durable, and the number of the next part."""
+
     part: int = 0
+
+    @staticmethod
+    def at(place: Place, part: int) -> Cursor:
+        """The cursor at a place."""
+        return Cursor(**dict(place), part=part)
+
+    def to_row(self) -> Row:
+        """The cursor as the run row holds it, defaults left out."""
+        fields = self.model_dump(exclude_defaults=True)
+        return {**fields, "since": ms(self.since)} if self.since else fields
 
 
 class Run(BaseModel):

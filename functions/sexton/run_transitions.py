@@ -118,7 +118,7 @@ def advance(
         write_id,
         _planning(token),
         set={
-            "cursor": cursor.model_dump(),
+            "cursor": cursor.to_row(),
             "scanned": scanned,
             "planned": planned,
             "planned_bytes": size,

@@ -127,6 +127,10 @@ Glob = Annotated[str, AfterValidator(check_glob)]
 KeyTexts = Annotated[tuple[KeyText, ...], AfterValidator(sorted_set)]
 Globs = Annotated[tuple[Glob, ...], AfterValidator(sorted_set)]
 Bytes = Annotated[StrictInt, Field(ge=0)]
+# S3's limits: ten tags, keys of 128 characters, values of 256.
+TagKey = Annotated[str, Field(min_length=1, max_length=128)]
+TagValue = Annotated[str, Field(max_length=256)]
+Tags = Annotated[dict[TagKey, TagValue], Field(max_length=10)]
 
 
 class Include(BaseModel):
@@ -138,6 +142,7 @@ class Include(BaseModel):
     globs: Globs = ()
     min_size: Bytes | None = None
     max_size: Bytes | None = None
+    tags: Tags = {}
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -153,6 +158,11 @@ class Include(BaseModel):
         """Whether an item is included, or None where everything is."""
         tests = [*_key_tests(self.suffixes, self.globs), *self._size_tests()]
         return _combined(tests, all)
+
+    def tag_test(self) -> Test | None:
+        """Whether an item with its tags read has all that are asked for, or None where none are."""
+        wanted = self.tags.items()
+        return (lambda item: wanted <= (item.tags or {}).items()) if wanted else None
 
     def _size_tests(self) -> list[Test]:
         low, high = self.min_size, self.max_size
@@ -171,6 +181,12 @@ class Exclude(BaseModel):
     prefixes: KeyTexts = ()
     suffixes: KeyTexts = ()
     globs: Globs = ()
+    tags: Tags = {}
+
+    def tag_test(self) -> Test | None:
+        """Whether an item with its tags read has one of those that spare it, or None where none do."""
+        sparing = self.tags.items()
+        return (lambda item: bool(sparing & (item.tags or {}).items())) if sparing else None
 
     def test(self) -> Test | None:
         """Whether an item is excluded, or None where nothing is."""

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from sexton.problem import refused
 from sexton.selection import Exclude, Include, check_key_text, reaches, sorted_set
@@ -50,16 +50,49 @@ def _check_scope(prefixes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class S3Source(BaseModel):
-    """Current objects of one bucket, under its prefixes, as include and exclude say."""
+    """Items of one bucket, under its prefixes, as include and exclude say.
+
+    Kind `s3` means objects: the current ones, or with `versions: noncurrent` the versions behind them, but for the
+    newest `keep_latest` of each key, and with `purge_markers` the delete markers that hide nothing any more. Kind
+    `s3_uploads` means incomplete multipart uploads.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["s3"]
+    kind: Literal["s3", "s3_uploads"]
     bucket: Bucket
     prefixes: Annotated[tuple[Prefix, ...], AfterValidator(_check_scope)]
     raw_prefix: StrictBool = False
+    versions: Literal["current", "noncurrent"] = "current"
+    keep_latest: Annotated[StrictInt, Field(ge=0)] = 0
+    purge_markers: StrictBool = False
     include: Include = Include()
     exclude: Exclude = Exclude()
+
+    @model_validator(mode="after")
+    def _versions_meant(self) -> Self:
+        if self.versions == "current":
+            for at, given in (("keep_latest", self.keep_latest), ("purge_markers", self.purge_markers)):
+                if given:
+                    raise refused(f"{at} is about noncurrent versions", "versions: noncurrent beside it", at=at)
+        return self
+
+    @model_validator(mode="after")
+    def _uploads_have_no_bytes(self) -> Self:
+        if self.kind == "s3_uploads":
+            sizes = (self.include.min_size, self.include.max_size)
+            if self.versions != "current" or sizes != (None, None) or self.needs_tags:
+                raise refused(
+                    "an incomplete upload has neither versions nor tags, and no listing tells its size",
+                    "prefixes, suffixes and globs only, or kind: s3",
+                    at="kind",
+                )
+        return self
+
+    @property
+    def needs_tags(self) -> bool:
+        """Whether an item cannot be judged without its tags."""
+        return bool(self.include.tags or self.exclude.tags)
 
     @model_validator(mode="after")
     def _prefixes_end_in_delimiter(self) -> Self:

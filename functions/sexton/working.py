@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -10,15 +10,15 @@ from enum import StrEnum
 from sexton import job_transitions, malformed, message, outcome, receiving, settling
 from sexton.decision import judge
 from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
-from sexton.item import Item, fits_xml
+from sexton.item import Item
 from sexton.job import Job, Limits
 from sexton.job_transitions import Gained, Release
-from sexton.judging import after_removal, before_removal
+from sexton.judging import FreshLook, after_removal
 from sexton.ledger import Ledger
 from sexton.message import Message
-from sexton.observing import at_once, observe
+from sexton.observing import at_once
 from sexton.policy import Policy
-from sexton.ports import Bucket, Clock, Deliveries, Evidence, Log, TimeLeft, Token
+from sexton.ports import Clock, Deliveries, Evidence, Log, TimeLeft, Token
 from sexton.reading import open_items, record
 from sexton.receiving import Meeting, Mismatch, Settled, TakeOver, Wait
 from sexton.retry import Jitter, backoff
@@ -26,10 +26,10 @@ from sexton.run import AT_WORK, Run
 from sexton.settling import Attempt, Kind, Next
 from sexton.starting import Policies
 from sexton.table import Applied, Row, Write
+from sexton.target import Target
 
 FRESH = timedelta(seconds=10)  # how old a look may be when its effect begins
 LEASE_RESERVE = timedelta(seconds=10)  # of the lease, past the longest that a call may take
-BATCH = 1000  # keys in one DeleteObjects call
 
 
 class Answer(StrEnum):
@@ -65,7 +65,7 @@ class Working:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Callable[[str], Bucket]
+    target: Callable[[Policy], Target]
     deliveries: Deliveries
     policies: Policies
     clock: Clock
@@ -104,7 +104,7 @@ class Working:
         if look.run.state not in AT_WORK or policy is None:
             row = self.ledger.table.get(claimed.job_key)
             return self._answer(delivery, claimed, receiving.met_idle(claimed, row))
-        if self.time_left() < self.bucket(policy.source.bucket).request_timeout() + 2 * self.reserve:
+        if self.time_left() < self.target(policy).request_timeout() + 2 * self.reserve:
             # The last of a slow batch: a claim now would only use up an attempt.
             return self._answer(delivery, claimed, Wait(timedelta(), "too little of the function's time is left"))
         limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
@@ -165,42 +165,43 @@ class Working:
 
     def _remove(self, job: Job, look: Look, policy: Policy, attempt: Attempt) -> None:
         """Look and remove, as many items at once as one look serves; again for those whose look grew old."""
-        bucket, judged = self.bucket(policy.source.bucket), judge(policy, look.run.cutoff)
+        target, judged = self.target(policy), judge(policy, look.run.cutoff)
         left: Opened = list(attempt.items.items())
         size = at_once(len(left), job.span)
         while left:
             look = self._refreshed(look)
-            attempt.stop = self._reason_to_stop(job, look, bucket)
+            attempt.stop = self._reason_to_stop(job, look, target)
             if attempt.stop:
                 return
             group, rest = left[:size], left[size:]
             looked_at = self.clock()
-            seen = observe(bucket, [item for _, item in group], job.span * len(group) // len(attempt.open))
+            span = job.span * len(group) // len(attempt.open)
+            fresh = FreshLook.of(target, judged, [item for _, item in group], span, looked_at)
             attempt.looked.update(index for index, _ in group)
             due = []
             for index, planned in group:
-                ended = before_removal(index, planned, seen[planned.key], judged, job.maybe_done, looked_at)
+                ended = fresh.ended(index, planned, job.maybe_done)
                 attempt.outcomes.append(ended) if ended else due.append((index, planned))
-            old = self._remove_due(job, bucket, due, min(look.at, looked_at), attempt)
+            old = self._remove_due(job, target, due, min(look.at, looked_at), attempt)
             if old and len(old) == len(due):
                 size = max(1, size // 2)
             left = [*old, *rest]
 
-    def _reason_to_stop(self, job: Job, look: Look, bucket: Bucket) -> str | None:
+    def _reason_to_stop(self, job: Job, look: Look, target: Target) -> str | None:
         if look.run.state not in AT_WORK:
             return settling.STOPPED
-        return settling.OUT_OF_TIME if self._time_is_over(job, bucket) else None
+        return settling.OUT_OF_TIME if self._time_is_over(job, target) else None
 
-    def _remove_due(self, job: Job, bucket: Bucket, due: Opened, looked_at: datetime, attempt: Attempt) -> Opened:
+    def _remove_due(self, job: Job, target: Target, due: Opened, looked_at: datetime, attempt: Attempt) -> Opened:
         """Remove while the look is fresh and the time is not over; returns what is left for another look."""
-        for batch in _batches(due):
-            if self.clock() - looked_at > FRESH or self._time_is_over(job, bucket):
+        for batch in target.batches(due):
+            if self.clock() - looked_at > FRESH or self._time_is_over(job, target):
                 done = set(attempt.failures) | {each.index for each in attempt.outcomes}
                 return [(index, item) for index, item in due if index not in done]
-            came = bucket.remove([item for _, item in batch])
+            came = target.remove([item for _, item in batch])
             at = self.clock()
             for index, planned in batch:
-                result = after_removal(index, planned, came[planned.key], job.maybe_done, at)
+                result = after_removal(index, planned, came[planned.id], job.maybe_done, at)
                 if isinstance(result, Failure):
                     attempt.failures[index] = result
                 else:
@@ -217,9 +218,9 @@ class Working:
             raise LeaseLost(f"the row of {look.run.run_id} is gone")
         return Look(run, at)
 
-    def _time_is_over(self, job: Job, bucket: Bucket) -> bool:
+    def _time_is_over(self, job: Job, target: Target) -> bool:
         """No effect is begun that could outlast the lease or the function."""
-        timeout = bucket.request_timeout()
+        timeout = target.request_timeout()
         assert job.lease_expires_at is not None
         lease_ends = job.lease_expires_at - self.clock() < timeout + LEASE_RESERVE
         return lease_ends or self.time_left() < timeout + self.reserve
@@ -298,16 +299,6 @@ class Working:
         written = table.transact([settlement, *children]) if children else table.write(settlement)
         if not isinstance(written, Applied):
             raise LeaseLost(f"the lease on {settlement.key.sk} is not ours any more")
-
-
-def _batches(due: Opened) -> Iterator[Opened]:
-    """Up to 1,000 keys that XML can carry in one call; each other key in a call of its own."""
-    plain = [each for each in due if fits_xml(each[1].key)]
-    for at in range(0, len(plain), BATCH):
-        yield plain[at : at + BATCH]
-    for each in due:
-        if not fits_xml(each[1].key):
-            yield [each]
 
 
 def _failure_of_reading(error: CallFailed | EvidenceAltered) -> Failure:

@@ -18,6 +18,8 @@ from sexton.ports import TimeLeft
 from sexton.reconcile import Reconciling
 from sexton.run import Run, RunId
 from sexton.starting import Starting
+from sexton.target import Target
+from sexton.targets import target_of
 from sexton.working import Answer, Delivery, Working
 
 from tests.fakes.bucket import FakeBucket
@@ -129,7 +131,7 @@ class World:
         return Working(
             ledger=Ledger(self._wrapped_table()),
             evidence=self.trace.wrap("evidence", self.evidence),
-            bucket=self._wrapped_bucket,
+            target=self._target,
             deliveries=self.trace.wrap("deliveries", self.queue),
             policies=self.policies,
             clock=self.clock,
@@ -149,7 +151,7 @@ class World:
         Reconciling(
             ledger=ledger,
             evidence=evidence,
-            bucket=self._wrapped_bucket,
+            target=self._target,
             discovery=self.trace.wrap("discovery", self),
             gauges=self.trace.wrap("gauges", self.gauges),
             closing=Closing(ledger, evidence, events, self.clock, self.tokens, self._log),
@@ -197,6 +199,9 @@ class World:
 
     def _wrapped_table(self) -> FakeTable:
         return self.trace.wrap("table", self.table)
+
+    def _target(self, policy: Policy) -> Target:
+        return target_of(policy, self._wrapped_bucket(policy.source.bucket))
 
     def _wrapped_bucket(self, name: str) -> FakeBucket:
         return self.trace.wrap("bucket", self.bucket(name))

@@ -14,6 +14,9 @@ from sexton.aws.gauges import EmfGauges
 from sexton.aws.queue import SqsDeliveries, SqsQueue
 from sexton.aws.settings import Settings
 from sexton.aws.table import DynamoTable
+from sexton.policy import Policy
+from sexton.target import Target
+from sexton.targets import target_of
 
 
 class Wiring:
@@ -58,3 +61,7 @@ class Wiring:
         """A bucket with items."""
         clients, account = self._clients, self._settings.account
         return S3Bucket(clients.s3, clients.s3_deletes, name, account, clients.delete_timeout)
+
+    def target(self, policy: Policy) -> Target:
+        """The items of a policy."""
+        return target_of(policy, self.bucket(policy.source.bucket))

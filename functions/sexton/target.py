@@ -1,0 +1,53 @@
+"""A target: how the items that a policy means are listed, looked at again, and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from sexton.errors import Failure
+from sexton.item import Item, ItemId
+from sexton.ports import Removed
+from sexton.run import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a listing: what was seen, in order.
+
+    `place_after` tells where a listing goes on after the item of that index; `next` where it goes on after the
+    page. `ends_range`: the page ends a range of neighbours (a prefix), and no part reaches past it.
+    """
+
+    items: Sequence[Item]
+    place_after: Callable[[int], Place]
+    next: Place
+    ends_range: bool
+
+
+class Target(Protocol):
+    """The items of one policy. Every method may raise CallFailed when a call failed as a whole."""
+
+    def page(self, place: Place) -> Page:
+        """List on from a place: one call, seldom two."""
+
+    def read_tags(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The items with their tags; those whose tags cannot be read come without."""
+
+    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Item | None]:
+        """What is there now of each item, by id; None where it is not.
+
+        `items` are in the listing's order and at least one; `span` is how many things were listed from the first to
+        the last.
+        """
+
+    def batches(self, items: Sequence[tuple[int, Item]]) -> Iterator[Sequence[tuple[int, Item]]]:
+        """The items in groups, each for one call of `remove`."""
+
+    def remove(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
+        """Remove one batch in one call, each item only if it is still the one given; by id what came of it."""
+
+    def request_timeout(self) -> timedelta:
+        """The longest that one call of `remove` may take."""

@@ -1,0 +1,48 @@
+"""Which target a policy means, and on which buckets it may be used."""
+
+from __future__ import annotations
+
+from sexton.errors import SourceRefused
+from sexton.objects import CurrentObjects
+from sexton.policy import Policy
+from sexton.ports import Bucket
+from sexton.target import Target
+from sexton.uploads import IncompleteUploads
+from sexton.versions import NoncurrentVersions
+
+
+def target_of(policy: Policy, bucket: Bucket) -> Target:
+    """The items of a policy in its bucket."""
+    if policy.source.kind == "s3_uploads":
+        return IncompleteUploads(bucket, policy.source.prefixes)
+    if policy.source.versions == "noncurrent":
+        return NoncurrentVersions(bucket, policy.source.prefixes)
+    return CurrentObjects(bucket, policy.source.prefixes)
+
+
+def refuse_unfit(policy: Policy, versioning: str) -> bool:
+    """Whether the bucket is versioned. Raises SourceRefused where the policy would do other than it says on it."""
+    name, versioned = policy.source.bucket, versioning == "Enabled"
+    if policy.source.kind == "s3_uploads":
+        return versioned
+    if versioning == "Suspended":
+        raise SourceRefused(
+            "versioning_suspended",
+            f"bucket {name} has suspended versioning, where a plain delete destroys the null version; "
+            "enable versioning on it, then start a new run",
+        )
+    if policy.recovery == "versioning" and not versioned:
+        raise SourceRefused(
+            "recovery_unavailable",
+            f"the policy counts on versioning to take a deletion back, but bucket {name} has none; "
+            "enable versioning on it, or write recovery: backup or none",
+        )
+    if policy.source.versions == "noncurrent" and not versioned:
+        raise SourceRefused("not_versioned", f"bucket {name} is not versioned, so it has no noncurrent versions")
+    if policy.action == "purge" and policy.source.versions == "current" and versioned:
+        raise SourceRefused(
+            "current_versions",
+            f"bucket {name} is versioned, where purging a current version would bring the one behind it back; "
+            "write action: expire, and versions: noncurrent in a policy of its own",
+        )
+    return versioned
