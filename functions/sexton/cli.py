@@ -270,31 +270,34 @@ def verify(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton") -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code; what Sexton raises on purpose is told without a traceback."""
+    """Run one command and give its exit code; what can be expected to go wrong is told without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows a code instead
-    from sexton.cli_errors import Trouble, trouble
     from sexton.errors import SextonError
 
-    as_json = "--json" in given
     try:
         return int(app(given, prog_name="sexton", standalone_mode=False) or 0)
-    except SextonError as error:
-        trouble(error).tell(as_json=as_json)
-        return 1
     except typer.TyperException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help itself; typer exports no name for it
-            print(error.format_message(), file=sys.stderr)
-            return error.exit_code
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "sexton"
-        Trouble("usage", error.format_message(), f"`{command} --help` shows what can be said").tell(as_json=as_json)
-        return error.exit_code
-    except OSError as error:
-        Trouble("unreadable", str(error), "see that the file is there and may be read").tell(as_json=as_json)
+        return _wrong_usage(error, as_json="--json" in given)
+    except (SextonError, ValueError, OSError) as error:
+        from sexton.cli_errors import trouble
+
+        trouble(error).tell(as_json="--json" in given)
         return 1
+
+
+def _wrong_usage(error: typer.TyperException, *, as_json: bool) -> int:
+    from sexton.cli_errors import Trouble
+
+    if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help itself; typer exports no name for it
+        print(error.format_message(), file=sys.stderr)
+        return error.exit_code
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "sexton"
+    Trouble("usage", error.format_message(), f"`{command} --help` shows what can be said").tell(as_json=as_json)
+    return error.exit_code
 
 
 def _show(parts: Iterable[RenderableType]) -> None:

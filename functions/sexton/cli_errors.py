@@ -6,6 +6,8 @@ import json
 import sys
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, Refused, SextonError
 
 HINTS = {
@@ -73,15 +75,22 @@ class Trouble(NamedTuple):
         print(f"hint:  {harmless(self.hint)}", file=sys.stderr)
 
 
-def trouble(error: SextonError) -> Trouble:
-    """What to tell of an error that Sexton raised on purpose."""
+def trouble(error: SextonError | ValueError | OSError) -> Trouble:
+    """What to tell of an error that can be expected. One that cannot is raised again: it is a mistake of ours."""
     if isinstance(error, CallFailed):
         return _of_call(error.failure)
     if isinstance(error, EvidenceAltered):
         return Trouble("evidence_altered", str(error), EVIDENCE_HINT)
     if isinstance(error, Refused):
         return Trouble(error.code, str(error), HINTS.get(error.code, HINTS["refused"]))
-    return Trouble("function_failed", str(error), FUNCTION_HINT)
+    if isinstance(error, SextonError):
+        return Trouble("function_failed", str(error), FUNCTION_HINT)
+    if isinstance(error, OSError):
+        return Trouble("unreadable", str(error), "see that the file is there and may be read")
+    if isinstance(error, ValidationError):
+        what = f"a {error.title} cannot be read: {error.error_count()} of its fields are not as this version knows them"
+        return Trouble("unreadable_row", what, "install the version of Sexton that the stack has")
+    raise error
 
 
 def _of_call(failure: Failure) -> Trouble:

@@ -19,6 +19,7 @@ from sexton.waiting import why_unfinished
 
 OPEN_JOBS_LOOKED_AT = 1000  # of each state and run: the index gives those first that have been due longest
 DEAD_SHOWN = 20
+SKIPPED_SHOWN = timedelta(days=7)
 NO_DEAD = "nothing is dead"
 SEE_DEAD = "sexton dlq list names each with its next action"
 
@@ -159,7 +160,7 @@ def status(ledger: Ledger, now: datetime) -> Status:
         reported=tuple(_waiting(run, now) for run in runs if run.state is RunState.REPORTED),
         dead=dead,
         for_a_person=people,
-        skipped_triggers=tuple(_skipped(ledger)),
+        skipped_triggers=tuple(each for each in _skipped(ledger) if now - each.at < SKIPPED_SHOWN),
         malformed=malformed,
     )
 

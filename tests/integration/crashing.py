@@ -221,6 +221,8 @@ class LastingWorld(World):
             super().tick()
         except (Crash, SextonError):
             self._carry_on_asked()
+        waiting = [row for row in self.table.rows.values() if row.get("state") == JobState.READY and "job_id" in row]
+        assert all("dispatch_due" in row for row in waiting), "no ready row without a dispatch due"
 
     def _carry_on_asked(self) -> None:
         """What a tick asked for before it ended is under way all the same."""

@@ -12,6 +12,7 @@ import pytest
 from sexton import cli
 from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.instant import stamp
+from sexton.working import Delivery
 
 from tests.fakes.deployment import CALLER, FakeFunctions, deployment
 from tests.fakes.time import START
@@ -463,6 +464,13 @@ def test_skipped_triggers_and_malformed_messages_are_told(desk: Desk) -> None:
     found = desk.sexton("status", "--json").json
     assert [each["open_run"] for each in found["skipped_triggers"]] == [open_run]
     assert open_run in desk.sexton("status").out
+    desk.world.working().work(Delivery("message-1", "receipt-1", "\x1b[31mnot ours"))
+    (malformed,) = desk.sexton("status", "--json").json["malformed"]
+    assert (malformed["message_id"], malformed["kind"]) == ("message-1", "malformed")
+    assert "message-1" in desk.sexton("status").out
+    desk.world.clock.advance(timedelta(days=8))
+    later = desk.sexton("status", "--json").json
+    assert (later["skipped_triggers"], later["malformed"]) == ([], [])
 
 
 def test_tick_runs_the_reconciler(desk: Desk) -> None:
@@ -503,6 +511,23 @@ def test_the_stack_is_named_by_option_or_environment(desk: Desk, monkeypatch: py
     monkeypatch.setenv("SEXTON_STACK", "Sexton-gamma")
     desk.sexton("run", "list")
     assert desk.stacks == ["Sexton", "Sexton-beta", "Sexton-gamma"]
+
+
+def test_a_row_of_another_version_is_told(desk: Desk) -> None:
+    run_id = desk.run()
+    key = desk.world.run({"run_id": run_id}).key
+    desk.world.table.put(desk.world.table.rows[key] | {"state": "rehearsing"})
+    said = desk.sexton("run", "show", run_id, "--json")
+    assert (said.code, said.json["error"]["code"]) == (1, "unreadable_row")
+
+
+def test_an_interrupted_command_ends_quietly(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(stack: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "connect", interrupt)
+    said = desk.sexton("status")
+    assert (said.code, said.out, said.err) == (130, "", "")
 
 
 def test_a_call_that_fails_is_told_without_a_traceback(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

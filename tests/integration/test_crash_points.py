@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from sexton.errors import Failure, ReasonClass
@@ -282,6 +282,10 @@ def tell(story: Story, prepare: Callable[[LastingWorld], None]) -> LastingWorld:
     return world
 
 
+def interrupt(world: LastingWorld, way: str, nth: int) -> None:
+    getattr(world.trace, way)(nth)
+
+
 def record(world: LastingWorld) -> None:
     world.trace = SitedTrace()
 
@@ -344,7 +348,7 @@ def test_the_end_is_the_same(name: str) -> None:
     told = calm(name)
     for way, nth in ways(name):
         try:
-            world = tell(STORIES[name], lambda world, way=way, nth=nth: getattr(world.trace, way)(nth))
+            world = tell(STORIES[name], partial(interrupt, way=way, nth=nth))
             assert_same(end_of(world), told.end)
         except AssertionError as error:
             raise AssertionError(f"{way} {nth}: {told.trace.sites[nth - 1]}") from error

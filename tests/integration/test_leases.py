@@ -50,14 +50,15 @@ def test_a_lease_lost_between_deletion_and_settlement_refuses_the_late_write() -
 
 def test_a_lease_lost_before_the_settlement_refuses_it_while_the_second_worker_still_works() -> None:
     world = planned(3)
-    world.trace.at(SETTLEMENT, lambda: (world.clock.advance(world.queue.visibility), claimed_by_another(world)))
+    world.trace.at(SETTLEMENT, lambda: claimed_by_another(world))
     with pytest.raises(LeaseLost):
         work(world)
     assert (job(world, world.run_id).state, job(world, world.run_id).attempt) == ("leased", 2)
 
 
 def claimed_by_another(world: LastingWorld) -> None:
-    """Another worker claims the job and is killed at once."""
+    """Another worker claims the job, when the lease is over, and is killed at once."""
+    world.clock.advance(world.queue.visibility)
     world.trace.calm()
     world.trace.crash_after(CLAIM + 1)  # the claim is refused, the takeover is not
     world.work()
@@ -159,6 +160,6 @@ def test_of_two_workers_that_take_over_one_wins() -> None:
     world.trace.calm()
     first, second = world.queue.receive()
     # Both saw the expired lease; the second takes over just before the first does.
-    world.trace.at(CLAIM + 1, lambda: (world.trace.calm(), world.work_one(second)))
+    world.trace.at(CLAIM + 1, lambda: world.work_one(second))
     assert world.work_one(first) is Answer.KEEP
     assert (job(world, world.run_id).state, job(world, world.run_id).attempt) == ("succeeded", 2)

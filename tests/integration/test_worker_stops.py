@@ -19,7 +19,8 @@ TIMEOUT = timedelta(seconds=15)  # of the fake bucket's calls
 LEAST = TIMEOUT + timedelta(seconds=10)  # of the lease, when an effect begins
 
 
-def invalidate(world: LastingWorld) -> None:
+def invalidate(world: LastingWorld, seconds: float = 0) -> None:
+    world.clock.advance(seconds)
     run = world.run({"run_id": world.run_id})
     world.table.write(run_transitions.invalidate(run, "by_hand", "for a test", world.clock(), world.tokens()))
 
@@ -150,7 +151,7 @@ def test_a_run_invalidated_while_a_look_grew_old_stops_the_worker_before_its_eff
 
 def test_a_run_invalidated_after_some_effects_keeps_their_outcomes() -> None:
     world = planned([*keys(2), "app/odd\x01"])
-    after(world, REMOVAL, lambda: (world.clock.advance(11), invalidate(world)))
+    after(world, REMOVAL, lambda: invalidate(world, seconds=11))
     world.work()
     assert tally(world, world.run_id) == {"deleted": 2, "cancelled": 1}
     world.settle()
@@ -160,7 +161,7 @@ def test_a_run_invalidated_after_some_effects_keeps_their_outcomes() -> None:
 def test_a_run_invalidated_after_a_lost_reply_is_observed_before_it_is_cancelled() -> None:
     world = planned([*keys(2), "app/odd\x01"])
     world.trace.lose_reply(REMOVAL)
-    world.trace.at(REMOVAL, lambda: (world.clock.advance(11), invalidate(world)))
+    world.trace.at(REMOVAL, lambda: invalidate(world, seconds=11))
     world.work()
     assert (job(world, world.run_id).state, job(world, world.run_id).maybe_done) == ("ready", True)
     world.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -548,11 +549,18 @@ def test_only_what_the_table_lists_ever_happens(steps: list[tuple[str, int, int]
 # how the table is shown
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "states.md"
+
+
 def as_markdown() -> str:
-    """The state table as pages show it; a page is held to this text."""
+    """The state table as pages show it."""
     lines = ["| from | to | when | guard |", "|---|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in TRANSITIONS]
     return "\n".join(lines) + "\n"
+
+
+def test_the_page_shows_the_table_as_it_is() -> None:
+    assert as_markdown() in PAGE.read_text()
 
 
 def test_the_table_can_be_shown() -> None:
