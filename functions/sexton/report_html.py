@@ -135,7 +135,7 @@ def sentences(money: Money) -> Iterator[str]:
             " class. That is counted from the last modification: what moved to its class later costs more."
         )
     if money.undated.count:
-        yield f"Without a date, in a class with a minimum duration, so that it may cost more: {_objects(money.undated)}."
+        yield f"Without a date, in a class with a minimum duration, so it may cost more: {_objects(money.undated)}."
     if money.unpriced.count:
         yield f"Without a price, and in none of these sums: {_objects(money.unpriced)}."
 
