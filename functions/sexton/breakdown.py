@@ -92,15 +92,10 @@ class Breakdown:
             self._stored(item.storage_class, space).add(item, self.rules.get(item.storage_class, _NO_RULE), at)
 
     def ended(self, item: Item, name: str, fields: Mapping[str, object], closed_at: datetime) -> None:
-        """Count one item by the fields of its outcome line; there are none where the job's row implies the outcome.
-
-        A time that cannot be read is no reason not to close: the closing's own stands for it.
-        """
-        try:
-            at = datetime.fromisoformat(str(fields["at"]))
-        except (KeyError, ValueError):
-            at = closed_at
-        self.add(item, name, at if at.tzinfo else closed_at, marked="marker_version_id" in fields)
+        """Count one item by the fields of its outcome line; there are none where the job's row implies the outcome."""
+        timed = self.rules.get(item.storage_class, _NO_RULE).minimum_days > 0  # for no other class does the time matter
+        at = _time(fields, closed_at) if timed else closed_at
+        self.add(item, name, at, marked="marker_version_id" in fields)
 
     def _stored(self, storage_class: str, space: Space) -> Stored:
         found = self.removed.get((storage_class, space))
@@ -121,6 +116,15 @@ class Breakdown:
         for cell, tally in self.cohorts.cells():
             sums.setdefault(key(cell), Tally()).merge(tally)
         return sorted(sums.items())
+
+
+def _time(fields: Mapping[str, object], closed_at: datetime) -> datetime:
+    """When the outcome came to be. One that cannot be read is no reason not to close: the closing stands for it."""
+    try:
+        at = datetime.fromisoformat(str(fields["at"]))
+    except (KeyError, ValueError):
+        return closed_at
+    return at if at.tzinfo else closed_at
 
 
 def _space(name: str, marked: bool) -> Space | None:
