@@ -60,9 +60,11 @@ $(VENV)/bin/python:
 	  echo "hint:  name another one: make $(or $(MAKECMDGOALS),install) PYTHON=python3.13" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# Everything is pinned, so there is nothing to resolve; the check tells if a pin is missing.
 $(INSTALLED): requirements.txt functions/requirements.txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps -r requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip check
 	@touch $@
 
 $(CDK_INSTALLED): infra/cdk/package.json infra/cdk/package-lock.json | $(INSTALLED)

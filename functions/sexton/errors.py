@@ -30,9 +30,9 @@ class ReasonClass(StrEnum):
 
 
 NEXT_ACTION = {
-    ReasonClass.TRANSIENT: "it is tried again by itself; if it is dead, look at the service's health and replay it",
+    ReasonClass.TRANSIENT: "it is tried again by itself; if it dies, look to the service; the next run plans it anew",
     ReasonClass.THROTTLED: "it is tried again by itself, later; if this lasts, lower the policy's pace",
-    ReasonClass.PERMANENT: "mend what the code names (a permission, a bucket, a policy), then replay it",
+    ReasonClass.PERMANENT: "mend what the code names (a permission, a bucket, a policy); the next run plans it anew",
     ReasonClass.GONE: "nothing to do: the item is no longer there",
     ReasonClass.CHANGED: "nothing to do: the item is newer than the plan",
     ReasonClass.LOCKED: "nothing to do now: the lock ends by itself or by whoever placed it",

@@ -79,7 +79,7 @@ TRANSITIONS: tuple[tuple[str, str, str, str], ...] = (
     (
         "ready",
         "dead",
-        "attempts or age used up; observed if maybe_done; by the reconciler",
+        "used up, or invalidated with an effect that cannot be told; observed if maybe_done; by the reconciler",
         "row rev observed",
     ),
     (

@@ -195,12 +195,14 @@ class Reconciling:
 
     def _cancel_all(self, run: Run, policy: Policy | None) -> None:
         """Every open job ends cancelled; a live lease is waited for; then the run closes, with books too."""
+        all_ended = True
         for job in self.ledger.jobs(run.run_id):
             if self.time_left() < RESERVE:
                 return
-            if job.state in OPEN and not self._cancel(job, run, policy):
-                return
-        self.closing.close(run)
+            if job.state in OPEN:
+                all_ended &= self._cancel(job, run, policy)
+        if all_ended:
+            self.closing.close(run)
 
     def _cancel(self, job: Job, run: Run, policy: Policy | None) -> bool:
         """Cancel one open job; False while a live lease keeps it."""

@@ -128,7 +128,6 @@ class Run(BaseModel):
     digest: str | None = None
     held_because: tuple[str, ...] = ()
     planned_at: Instant | None = None
-    drained_from: Instant | None = None
     resumed_at: Instant | None = None
     mismatch_since: Instant | None = None
     report_revision: int = 0

@@ -365,6 +365,14 @@ def test_a_live_lease_is_waited_for_and_its_worker_may_still_record() -> None:
     assert (report(world)["deleted"], report(world)["cancelled"]) == (1, 0)
 
 
+def test_a_live_lease_keeps_no_other_job_from_being_cancelled() -> None:
+    world = at_work()
+    claim_and_die(world)
+    invalidated(world)
+    assert not tick_after(world, 1).closed
+    assert [job.state for job in jobs(world)] == ["leased", "cancelled", "cancelled"]
+
+
 @pytest.mark.parametrize(("gone", "deleted", "cancelled"), [(True, 1, 0), (False, 0, 1)])
 def test_a_job_of_unknown_effect_is_looked_at_before_it_is_cancelled(gone: bool, deleted: int, cancelled: int) -> None:
     world = at_work(keys=1)

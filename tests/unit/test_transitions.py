@@ -337,7 +337,11 @@ CASES: dict[tuple[str, str, str], Case] = {
         after={"state": "cancelled", "open_items": 5, "outcome_files": ["outcomes/one"], "open_pk": None},
         breaks=TAKEN,
     ),
-    ("ready", "dead", "attempts or age used up; observed if maybe_done; by the reconciler"): Case(
+    (
+        "ready",
+        "dead",
+        "used up, or invalidated with an effect that cannot be told; observed if maybe_done; by the reconciler",
+    ): Case(
         met=ready(attempt=3, maybe_done=True, not_before=ms(NOW)),
         writes=died(GAINED),
         after={

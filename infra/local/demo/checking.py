@@ -40,9 +40,9 @@ def surprises(ended: Ended, seeds: Sequence[Seed]) -> list[str]:
         found += [
             _about_states(view, STATES[policy]),
             _about_counts(view, here),
-            _about_objects(ended.keys[bucket], here, bucket),
+            about_objects(ended.keys[bucket], here, bucket),
             _about_plan(evidence.planned(ended.evidence, view.run_id), here, policy),
-            _about_outcomes(evidence.outcomes(ended.evidence, view.run_id), here, policy),
+            about_outcomes(evidence.outcomes(ended.evidence, view.run_id), here, policy),
         ]
     return [text for texts in found for text in texts]
 
@@ -70,7 +70,7 @@ def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
     yield from _differ(f"outcomes of {view.run_id}", +ends, meant)
 
 
-def _about_objects(keys: set[str], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
+def about_objects(keys: set[str], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
     """The bucket itself: exactly what had to stay is there."""
     yield from _differ_by_key(f"objects in {bucket}", Counter(keys), Counter(s.key for s in seeds if s.fate.stays))
 
@@ -80,7 +80,7 @@ def _about_plan(planned: Counter[str], seeds: Sequence[Seed], policy: str) -> It
     yield from _differ_by_key(f"the plan of {policy}", planned, Counter(s.key for s in seeds if s.fate.in_plan))
 
 
-def _about_outcomes(found: Iterable[tuple[str, str]], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
+def about_outcomes(found: Iterable[tuple[str, str]], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
     """The outcomes in evidence: each planned object's own, once. That an item is dead stands in the ledger alone."""
     recorded = (Fate.DELETED, Fate.CHANGED, Fate.ABSENT)
     meant = Counter((seed.key, seed.fate.value) for seed in seeds if seed.fate in recorded)

@@ -24,6 +24,7 @@ from infra.local.emulator import Emulator
 from infra.local.stage import client
 
 AT_ONCE = 4
+BATCH = 100
 KEEPING = {"S3_PERSIST": "1"}  # what makes the emulator keep its objects in the folder
 SIDECAR = ".meta.json"
 
@@ -68,8 +69,16 @@ def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], No
         s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": emulators.REGION})
     _version(s3)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda some: _put(emulator, some, on_each), (seeds[at::AT_ONCE] for at in range(AT_ONCE))))
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        list(pool.map(lambda some: _put(emulator, some, on_each), _batches(seeds)))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _batches(seeds: Sequence[Seed]) -> list[Sequence[Seed]]:
+    """Seeds for one connection each; few, so that an interrupted demo ends soon."""
+    return [seeds[at : at + BATCH] for at in range(0, len(seeds), BATCH)]
 
 
 def _put(emulator: Emulator, seeds: Iterable[Seed], on_each: Callable[[], None]) -> None:

@@ -20,6 +20,7 @@ from infra.local.emulator import HOST
 
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 TIMEOUT = 60
+POLL = 0.05  # seconds between two looks whether to end
 DENIED = {"Code": "AccessDenied", "Message": "Access Denied by an explicit deny in a resource-based policy"}
 ONE_HOP = ("connection", "transfer-encoding", "content-length", "expect", "host")
 DIGESTS = ("content-md5", "x-amz-checksum-", "x-amz-sdk-checksum-", "x-amz-content-sha256")  # of the body as it was
@@ -69,7 +70,7 @@ def running(bucket: str, key: str) -> Iterator[Gate]:
     with ThreadingHTTPServer((HOST, 0), handler) as server:
         server.daemon_threads = True
         gate.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True)
         thread.start()
         try:
             yield gate

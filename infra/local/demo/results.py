@@ -15,6 +15,7 @@ from sexton.showing import RunView
 
 from infra.local.demo.checking import POLICIES, Ended
 from infra.local.demo.seeds import Fate, Seed
+from infra.local.stage import BIN
 
 KEY_SHOWN = 40  # characters of an example
 WHY = {
@@ -22,7 +23,7 @@ WHY = {
     Fate.CHANGED: "skipped: written again since it was planned",
     Fate.ABSENT: "skipped: somebody else had removed it",
     Fate.DEAD: "dead: S3 refused this one for good",
-    Fate.PLANNED: "kept: planned only, the run is {state}",
+    Fate.PLANNED: "kept: planned only, {state}",
     Fate.YOUNGER: "kept: younger than the cutoff",
     Fate.EXCLUDED: "kept: excluded by the policy",
     Fate.NOT_SELECTED: "kept: not what the policy selects",
@@ -60,8 +61,8 @@ def show_ways_on(console: Console, folder: Path, run_id: str, stays: bool) -> No
         "its plan": f"gzip -dc {kept}/evidence/plans/{run_id}/*.gz | head",
         "its outcomes": f"gzip -dc {kept}/evidence/outcomes/{run_id}/*.gz | head",
         "what the functions wrote": f"less {kept}/emulator.log",
-        "the stack itself": f". {kept}/env" if stays else "python -m infra.local.demo --stay",
-        "and then": f"sexton run show {run_id}; sexton dlq list; sexton status",
+        "the stack itself": f". {kept}/env" if stays else f"{_short(BIN)}/python -m infra.local.demo --stay",
+        "and then": f"{_short(BIN)}/sexton dlq list; {_short(BIN)}/sexton run show {run_id}",
     }
     console.print("\nThe evidence of all runs was kept. To look further:")
     for what, command in ways.items():
@@ -88,7 +89,7 @@ def _objects(ended: Ended, seeds: Sequence[Seed]) -> Table:
         for fate in Fate:
             if counts[fate]:
                 example = next((seed.key for seed in reversed(here) if seed.fate is fate), "")
-                why = WHY[fate].format(state=view.state)
+                why = WHY[fate].format(state=view.state.replace("_", " "))
                 table.add_row(policy, _number(counts[fate]), why, Text(_shortened(escaped(example))))
         table.add_section()
     return table
@@ -126,7 +127,8 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", expand=False)
     numbers = {"objects", "scanned", "planned", "deleted", "skipped", "dead"}
     for name in columns:
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+        whole = name in ("policy", "job")
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=whole)
     return table
 
 

@@ -1,0 +1,83 @@
+"""What a run's items come to by the folder they lie in: the largest folders apart, all others together."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sexton.histogram import Tally
+
+KEPT = 100  # as many as a person reads, and as a page holds
+
+Cell = tuple[str, str]  # outcome name, storage class
+Cells = dict[Cell, Tally]
+
+
+@dataclass
+class Cohorts:
+    """Counts items by cohort, outcome and storage class; memory holds twice `kept` cohorts, however many there are.
+
+    An item's cohort is its prefix of the policy with the key's next segment, or the prefix alone if the key has none.
+    Items come in the plan's order, so that a cohort's items are neighbours: when another one begins, those before it
+    are complete, and the smallest of them can be folded into `others`. So the largest by bytes remain.
+    """
+
+    prefixes: Sequence[str]
+    kept: int = KEPT
+    others: Cells = field(default_factory=dict)
+    folded: int = 0  # how many cohorts `others` has
+    _cells: dict[str, Cells] = field(default_factory=dict)
+    _bytes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ordered = sorted(self.prefixes)
+
+    def add(self, key: str, size: int, cell: Cell) -> None:
+        """Count one item."""
+        prefix = self._prefix(key)
+        head, slash, _ = key[len(prefix) :].partition("/")
+        name = prefix + head + slash if slash else prefix
+        cells = self._cells.get(name)
+        if cells is None:
+            cells = self._begin(name, prefix)
+        tally = cells.get(cell)
+        if tally is None:
+            tally = cells[cell] = Tally()
+        tally.add(size)
+        self._bytes[name] += size
+
+    def _prefix(self, key: str) -> str:
+        """The policy's prefix that the key begins with: no prefix of a policy covers another."""
+        place = bisect_right(self._ordered, key) - 1
+        return self._ordered[place] if place >= 0 and key.startswith(self._ordered[place]) else ""
+
+    def _begin(self, name: str, prefix: str) -> Cells:
+        """Begin a cohort. The prefix's own is not folded yet: its items lie between those of the folders."""
+        if len(self._cells) >= 2 * self.kept:
+            self._fold_smallest(spare=prefix)
+        self._bytes[name] = 0
+        self._cells[name] = {}
+        return self._cells[name]
+
+    def _fold_smallest(self, spare: str | None = None) -> None:
+        for name in self._largest_first()[self.kept :]:
+            if name == spare:
+                continue
+            self.folded += 1
+            del self._bytes[name]
+            for cell, tally in self._cells.pop(name).items():
+                self.others.setdefault(cell, Tally()).merge(tally)
+
+    def _largest_first(self) -> list[str]:
+        return sorted(self._cells, key=lambda name: (-self._bytes[name], name))
+
+    def largest(self) -> list[tuple[str, Cells]]:
+        """At the end: at most `kept` cohorts, by bytes; `others` and `folded` then have all the rest."""
+        self._fold_smallest()
+        return [(name, self._cells[name]) for name in self._largest_first()]
+
+    def cells(self) -> Iterator[tuple[Cell, Tally]]:
+        """Every cell of every cohort, the others too."""
+        for cells in (*self._cells.values(), self.others):
+            yield from cells.items()

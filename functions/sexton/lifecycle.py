@@ -1,0 +1,118 @@
+"""Whether a plain S3 Lifecycle rule would do what a policy does, for nothing; and what would differ all the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sexton.item import fits_xml
+from sexton.policy import Policy
+from sexton.retain import DAY, Retain
+from sexton.selection import Include
+
+MAX_RULES = 1000  # of one bucket's configuration
+MAX_FILTER_SIZE = 50 * 2**40  # bytes: the most that a size filter can name, and that an object can have
+
+# What a rule has a form for. Whatever else a policy says, now or in a later version, is an obstacle.
+_SOURCE_FIELDS = frozenset({"kind", "bucket", "prefixes", "raw_prefix", "include"})
+_INCLUDE_FIELDS = frozenset({"min_size", "max_size"})
+
+DIFFERENCES = (
+    "It removes without a plan, a report, an approval or limits, and leaves no record of what it removed or why.",
+    "It begins within a day of being set, on every object that is old enough, and goes on for all that come later.",
+    "It counts whole days and rounds up to the next midnight UTC, and S3 can take longer, without a charge.",
+    "It cannot be halted at a point, held for some prefixes, or taken back; disabling it stops what is not yet done.",
+    "Setting it replaces all Lifecycle rules of the bucket: add it to those that are there.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleRules:
+    """Rules that would remove what the policy removes, one for each prefix, and what would differ."""
+
+    rules: tuple[dict[str, object], ...]
+    differences: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """The configuration as `aws s3api put-bucket-lifecycle-configuration` takes it, in ASCII."""
+        return json.dumps({"Rules": self.rules}, indent=2)
+
+
+@dataclass(frozen=True, slots=True)
+class NoLifecycleRule:
+    """Why no Lifecycle rule does what the policy does: each reason alone is enough."""
+
+    reasons: tuple[str, ...]
+
+
+def rule_for(policy: Policy) -> LifecycleRules | NoLifecycleRule:
+    """The Lifecycle rules that would do for free what the policy does, or why there are none."""
+    reasons = tuple(_obstacles(policy))
+    if reasons:
+        return NoLifecycleRule(reasons)
+    prefixes = policy.source.prefixes
+    names = [policy.id] if len(prefixes) == 1 else [f"{policy.id}-{number}" for number in range(1, len(prefixes) + 1)]
+    rules = tuple(_rule(name, prefix, policy) for name, prefix in zip(names, prefixes, strict=True))
+    return LifecycleRules(rules, tuple(_differences(policy)))
+
+
+def _obstacles(policy: Policy) -> Iterator[str]:
+    if policy.mode != "enforce":
+        yield "mode is report: the policy removes nothing, and a Lifecycle rule would"
+    if policy.action != "expire":
+        yield f"action is {policy.action}: the rule that is checked for here expires current objects"
+    if policy.approval == "always":
+        yield "approval is always: a person looks at every run, and nobody looks at a Lifecycle rule's"
+    if policy.age_from != "last_modified":
+        yield "age_from is a date in the key: a Lifecycle rule counts from the last modification only"
+    if not _whole_days(policy.retain):
+        yield f"retain {policy.retain} is not a number of whole days: a Lifecycle rule has no months, years or hours"
+    yield from _source_obstacles(policy)
+
+
+def _source_obstacles(policy: Policy) -> Iterator[str]:
+    source = policy.source
+    given = source.model_dump(exclude_defaults=True)
+    for name in sorted(given.keys() - _SOURCE_FIELDS):
+        yield f"source.{name}: a Lifecycle rule has no form for it"
+    for name in sorted(given.get("include", {}).keys() - _INCLUDE_FIELDS):
+        yield f"source.include.{name}: a Lifecycle rule selects by prefix and size, not by what a key looks like"
+    if (source.include.min_size or 0) > MAX_FILTER_SIZE:
+        yield f"source.include.min_size is more than the {MAX_FILTER_SIZE} bytes that a Lifecycle rule can name"
+    if len(source.prefixes) > MAX_RULES:
+        yield f"{len(source.prefixes)} prefixes take as many rules, and a bucket has at most {MAX_RULES}"
+    if not all(fits_xml(prefix) for prefix in source.prefixes):
+        yield "a prefix has characters that XML cannot carry, and a Lifecycle configuration is XML"
+
+
+def _whole_days(retain: Retain) -> bool:
+    return not retain.months and not retain.rest % DAY and retain.rest >= DAY
+
+
+def _rule(name: str, prefix: str, policy: Policy) -> dict[str, object]:
+    return {
+        "ID": name,
+        "Status": "Enabled",
+        "Filter": _filter(prefix, policy.source.include),
+        "Expiration": {"Days": policy.retain.rest // DAY},
+    }
+
+
+def _filter(prefix: str, include: Include) -> dict[str, object]:
+    """S3's sizes are exclusive, ours inclusive; one predicate stands alone, several stand in `And`."""
+    found: dict[str, object] = {"Prefix": prefix}
+    if include.min_size:
+        found["ObjectSizeGreaterThan"] = include.min_size - 1
+    if include.max_size is not None and include.max_size < MAX_FILTER_SIZE:
+        found["ObjectSizeLessThan"] = include.max_size + 1
+    return found if len(found) == 1 else {"And": found}
+
+
+def _differences(policy: Policy) -> Iterator[str]:
+    yield from DIFFERENCES
+    if policy.recovery == "versioning":
+        yield (
+            "On a versioned bucket it places delete markers, as this policy does; noncurrent versions stay until a"
+            " NoncurrentVersionExpiration rule, or a policy that purges, removes them."
+        )

@@ -1,0 +1,194 @@
+"""The report as one page that a person can read, print and keep: no script, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sexton.breakdown import Space
+from sexton.cohorts import Cells
+from sexton.histogram import Tally
+from sexton.money import GB, Line, Money, in_words
+from sexton.page import Markup, bar, code, document, join, paragraph, section, table, text
+from sexton.report import Report, readable_bytes, split_name
+
+ENDINGS = ("deleted", "skipped", "dead", "cancelled")
+SPACES = {
+    Space.FREED: "freed now",
+    Space.MARKED: "freed when noncurrent versions go",
+    Space.UNPROVEN: "gone, without proof",
+}
+FACTS = (
+    ("state", "State"),
+    ("reason", "Reason"),
+    ("message", "Message"),
+    ("mode", "Mode"),
+    ("started_by", "Started by"),
+    ("scheduled_time", "Scheduled for"),
+    ("cutoff", "Cutoff"),
+    ("closed_at", "Closed"),
+    ("policy_version", "Policy version"),
+    ("digest", "Digest of the plan"),
+    ("jobs", "Jobs"),
+    ("revision", "Revision of this report"),
+)
+SENTENCES = frozenset({"message"})  # they quote names already escaped
+
+
+def render(report: Report) -> bytes:
+    """The page, in UTF-8. Nothing that a key, a reason or a message holds can become markup on it."""
+    parts = (_head(report), _outcomes(report), _scanned(report), _money(report), _ages(report), _cohorts(report))
+    return document(
+        f"Report of {report.facts.get('run_id')}", join(part for part in (*parts, _problems(report)) if part)
+    )
+
+
+def _head(report: Report) -> Markup:
+    facts = report.facts
+    given = [(name, words) for name, words in FACTS if facts.get(name) is not None]
+    rows = [(text(words), (text if name in SENTENCES else code)(facts[name])) for name, words in given]
+    return join(
+        [
+            Markup(f"<h1>{text('Retention report of')} {code(facts.get('policy'))}</h1>"),
+            paragraph(join([text("Run"), code(facts.get("run_id"))], " "), "quiet"),
+            _verdict(report),
+            table("Facts of the run", ("Fact", "Value"), rows),
+        ]
+    )
+
+
+def _verdict(report: Report) -> Markup:
+    whole, planned = report.breakdown.total.count, report.number("planned")
+    lines = []
+    if report.facts.get("balanced"):
+        lines.append(paragraph(text(f"The books balance: each of {planned:,} planned items ended once.")))
+    else:
+        problems = f"{report.number('problem_count'):,} problems stand at the end of this page"
+        lines.append(paragraph(text(f"The books do not balance: {problems}."), "warn"))
+    if whole != planned:
+        words = f"{whole:,} of {planned:,} planned items could be read; the tables are of these alone."
+        lines.append(paragraph(text(words), "warn"))
+    return join(lines)
+
+
+def _outcomes(report: Report) -> Markup:
+    rows = [_outcome_row(name, tally) for name, tally in report.breakdown.by_outcome()]
+    foot = (text("all"), text(""), *_tally(report.breakdown.total))
+    columns = ("Outcome", "Reason", "Objects", "Bytes")
+    return section("What became of the plan", table("By outcome and reason", columns, rows, numbers=(2, 3), foot=foot))
+
+
+def _outcome_row(name: str, tally: Tally) -> tuple[Markup, ...]:
+    ending, reason = split_name(name)
+    return (code(ending), code(reason) if reason else text(""), *_tally(tally))
+
+
+def _scanned(report: Report) -> Markup:
+    counts = sorted(report.counts("scanned").items())
+    rows = [(code(reason), text(f"{count:,}")) for reason, count in counts]
+    foot = (text("all"), text(f"{sum(count for _, count in counts):,}"))
+    found = table("Objects by what the policy said of them", ("Judged", "Objects"), rows, numbers=(1,), foot=foot)
+    return section("What was looked at", found) if rows else Markup("")
+
+
+def _money(report: Report) -> Markup:
+    money = report.money
+    classes = [(code(name), *_tally(tally)) for name, tally in report.breakdown.by_class()]
+    lines = [_money_row(line) for line in money.lines]
+    columns = ("Storage class", "Space", "Objects", "Bytes", "Per GB-month", "A month", "Gone early", "Early charge")
+    return section(
+        "Storage and money",
+        table("All planned items by storage class", ("Storage class", "Objects", "Bytes"), classes, numbers=(1, 2)),
+        table(f"What was removed, at list prices of {money.region}", columns, lines, numbers=(2, 3, 4, 5, 6, 7))
+        if lines
+        else paragraph(text("Nothing was removed.")),
+        join(paragraph(text(sentence)) for sentence in sentences(money)),
+        paragraph(text(f"List prices as of {money.as_of}, from {money.source}. 1 GB is {GB:,} bytes."), "quiet"),
+    )
+
+
+def _money_row(line: Line) -> tuple[Markup, ...]:
+    price = f"USD {line.per_gb_month}" if line.per_gb_month is not None else f"no price: {line.why_no_price}"
+    return (
+        code(line.storage_class),
+        text(SPACES[line.space]),
+        *_tally(line.items),
+        text(price),
+        text("not counted" if line.space is Space.UNPROVEN else in_words(line.saving)),
+        text(f"{line.early.count:,}"),
+        text(in_words(line.early_charge)),
+    )
+
+
+def sentences(money: Money) -> Iterator[str]:
+    """What the sums mean, and what they leave out."""
+    yield f"Saved a month: {in_words(money.saving_now)}, for {readable_bytes(money.bytes_of(Space.FREED).bytes)} freed."
+    marked = money.bytes_of(Space.MARKED)
+    if marked.count:
+        size, saving = readable_bytes(marked.bytes), in_words(money.saving_later)
+        yield f"{size} stay stored until their noncurrent versions go; only then {saving} more is saved a month."
+    unproven = money.bytes_of(Space.UNPROVEN)
+    if unproven.count:
+        yield f"Found absent after an attempt, which is no proof and no saving here: {_objects(unproven)}."
+    if money.early_charge:
+        yield (
+            f"S3 charges {in_words(money.early_charge)} once, for what went before the minimum duration of its storage"
+            " class. That is counted from the last modification: what moved to its class later costs more."
+        )
+    if money.undated.count:
+        yield f"Without a date, in a class with a minimum duration, so it may cost more: {_objects(money.undated)}."
+    if money.unpriced.count:
+        yield f"Without a price, and in none of these sums: {_objects(money.unpriced)}."
+
+
+def _objects(tally: Tally) -> str:
+    return f"{tally.count:,} object{'' if tally.count == 1 else 's'} ({readable_bytes(tally.bytes)})"
+
+
+def _ages(report: Report) -> Markup:
+    rows = report.breakdown.ages.rows()
+    most = max(tally.bytes for _, tally in rows)
+    cells = [(text(label), *_tally(tally), bar(tally.bytes, most)) for label, tally in rows]
+    columns = ("Past the cutoff by", "Objects", "Bytes", "Share of bytes")
+    return section("How old they were", table("Planned items by age", columns, cells, numbers=(1, 2)))
+
+
+def _cohorts(report: Report) -> Markup:
+    cohorts = report.breakdown.cohorts
+    named = [(code(name), cells) for name, cells in cohorts.largest()]
+    if cohorts.folded:
+        named.append((text(f"{cohorts.folded:,} smaller ones"), cohorts.others))
+    sums = [(name, cells, _whole(cells)) for name, cells in named]
+    most = max((whole.bytes for _, _, whole in sums), default=0)
+    rows = [(name, *_tally(whole), *_by_ending(cells), bar(whole.bytes, most)) for name, cells, whole in sums]
+    columns = ("Cohort", "Objects", "Bytes", *(ending.capitalize() for ending in ENDINGS), "Share of bytes")
+    return section("Where they lay", table("Planned items by folder", columns, rows, numbers=(1, 2, 3, 4, 5, 6)))
+
+
+def _by_ending(cells: Cells) -> list[Markup]:
+    counts = dict.fromkeys(ENDINGS, 0)
+    for (name, _), tally in cells.items():
+        ending = split_name(name)[0]
+        if ending in counts:
+            counts[ending] += tally.count
+    return [text(f"{count:,}") for count in counts.values()]
+
+
+def _whole(cells: Cells) -> Tally:
+    whole = Tally()
+    for tally in cells.values():
+        whole.merge(tally)
+    return whole
+
+
+def _tally(tally: Tally) -> tuple[Markup, Markup]:
+    return text(f"{tally.count:,}"), text(readable_bytes(tally.bytes))
+
+
+def _problems(report: Report) -> Markup:
+    kept = report.facts.get("problems")
+    if not isinstance(kept, list) or not kept:
+        return Markup("")
+    items = join(Markup(f"<li>{text(problem)}</li>") for problem in kept)
+    more = report.number("problem_count") - len(kept)
+    rest = paragraph(text(f"and {more:,} more")) if more > 0 else Markup("")
+    return section("Problems of the books", Markup(f"<ol>\n{items}\n</ol>"), rest)

@@ -1,0 +1,266 @@
+"""The demo as a whole, its ways to end, and the parts that the whole cannot show."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+
+from infra.local import emulator as emulators
+from infra.local.demo import __main__ as demo
+from infra.local.demo import checking, gate
+from infra.local.demo.hands import DemoError
+from infra.local.demo.seeds import LOGS, MEDDLED, SEALED, Fate, seeds
+from infra.local.demo.story import Story
+from infra.local.stage import ROOT
+
+WHOLE_SECONDS = 600  # a shared machine can be slow; alone it takes about one minute
+INTERRUPTED_SECONDS = 60
+COMMAND = [sys.executable, "-m", "infra.local.demo"]
+
+# It has a stage of its own, so it need not wait for the other tests', nor they for it.
+pytestmark = pytest.mark.xdist_group("demo")
+
+
+@pytest.fixture(scope="session")
+def told() -> None:
+    """The other tests' stage is not needed here."""
+
+
+# The whole
+
+
+@pytest.fixture
+def work() -> Iterator[Path]:
+    """The folder for temporary files, by which the demo's processes are known."""
+    with tempfile.TemporaryDirectory(prefix="demo-test-", dir=demo.scratch()) as folder:
+        yield Path(folder)
+
+
+def left_behind(work: Path) -> list[str]:
+    """The live processes that have our folder in their environment: emulators, functions, tools of the demo."""
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("only Linux shows what environment a process has")
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment, command = (process / "environ").read_bytes(), (process / "cmdline").read_bytes()
+        except (PermissionError, FileNotFoundError, ProcessLookupError):
+            continue
+        if os.fsencode(work) in environment:
+            found.append(command.replace(b"\0", b" ").decode())
+    return found
+
+
+@pytest.mark.timeout(WHOLE_SECONDS)
+def test_every_object_ends_as_expected_and_nothing_stays(work: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, f"--folder={tmp_path / 'kept'}"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(work)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    for said in (
+        "Every object ended as expected",
+        "1,416 planned = 1,412 deleted + 3 skipped + 1 dead + 0 cancelled, each item exactly once.",
+        "app/worker/sealed.log",
+        "AccessDenied (permanent)",
+        "$ sexton explain s3://sexton-demo-logs/app/web/rewritten.log",
+        "$ sexton verify logs-expire.",
+    ):
+        assert said in done.stdout
+    assert list((tmp_path / "kept" / "evidence" / "outcomes").glob("logs-expire.*/*.ndjson.gz"))
+    assert left_behind(work) == []
+    assert list(work.iterdir()) == []
+
+
+@pytest.mark.timeout(WHOLE_SECONDS)
+@pytest.mark.parametrize(
+    ("number", "at"), [(signal.SIGINT, "cdk deploy: ..."), (signal.SIGTERM, "Fill 3 buckets through the S3 API: 5")]
+)
+def test_a_signal_ends_it_and_nothing_stays(number: signal.Signals, at: str, work: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, f"--folder={tmp_path / 'kept'}"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(work), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert any(at in line for line in process.stdout), "it ended before it came so far"
+        time.sleep(1)
+        assert left_behind(work)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=INTERRUPTED_SECONDS)
+
+    assert process.returncode == 128 + number
+    assert "interrupted; everything was stopped" in said
+    assert left_behind(work) == []
+    assert list(work.iterdir()) == []
+
+
+# How it ends
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["demo", f"--folder={tmp_path / 'kept'}"])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+
+def test_a_surprise_is_told_and_fails(
+    quiet: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def told(self: Story) -> Iterator[tuple[None, str, list[str]]]:
+        yield None, "logs-expire.20261130T020000Z.1", ["objects in a bucket: 1 missing"]
+
+    monkeypatch.setattr(Story, "told", told)
+
+    assert demo.main() == 1
+    assert "NOT AS EXPECTED  objects in a bucket: 1 missing" in capsys.readouterr().out
+
+
+def test_a_failure_is_told_with_the_log_that_explains_it(
+    quiet: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    @contextmanager
+    def told(self: Story) -> Iterator[tuple[None, str, list[str]]]:
+        Path(self.work, "emulator.log").write_text("what happened")
+        raise DemoError("the run did not end")
+        yield
+
+    monkeypatch.setattr(Story, "told", told)
+
+    assert demo.main() == 1
+    assert "error: the run did not end" in capsys.readouterr().out
+    assert (tmp_path / "kept" / "emulator.log").read_text() == "what happened"
+
+
+# What is expected
+
+
+def test_each_fate_is_shown_by_some_object() -> None:
+    assert {seed.fate for seed in seeds(datetime.now(UTC).date())} == set(Fate)
+
+
+def test_no_two_objects_share_a_key() -> None:
+    found = [(seed.bucket, seed.key) for seed in seeds(datetime.now(UTC).date())]
+
+    assert len(set(found)) == len(found)
+    assert max(len(key.encode()) for _, key in found) == 1024
+
+
+@pytest.mark.parametrize(
+    ("bucket", "outcomes", "expected"),
+    [
+        ({"kept", "changed"}, [("gone", "deleted"), ("changed", "skipped:changed")], 0),
+        ({"changed"}, [("gone", "deleted"), ("changed", "skipped:changed")], 1),
+        ({"kept", "changed", "gone"}, [("gone", "deleted"), ("changed", "skipped:changed")], 1),
+        ({"kept", "changed"}, [("gone", "deleted"), ("gone", "deleted"), ("changed", "skipped:changed")], 1),
+        ({"kept", "changed"}, [("gone", "deleted")], 1),
+        ({"kept", "changed"}, [("gone", "deleted"), ("changed", "deleted")], 2),
+    ],
+)
+def test_one_wrong_object_is_noticed(bucket: set[str], outcomes: list[tuple[str, str]], expected: int) -> None:
+    fates = {"kept": Fate.YOUNGER, "changed": Fate.CHANGED, "gone": Fate.DELETED}
+    meant = [checking.Seed(LOGS, key, 1, fate) for key, fate in fates.items()]
+
+    found = [*checking.about_objects(bucket, meant, LOGS), *checking.about_outcomes(outcomes, meant, "logs-expire")]
+
+    assert len(found) == expected
+
+
+# The gate
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Remembers what reached it, and removes whatever it is told to."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        keys = [each.text or "" for each in ElementTree.fromstring(body).iter(f"{{{gate.NAMESPACE}}}Key")]
+        self.server.removed += keys  # type: ignore[attr-defined]
+        entries = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        self._answer(f'<DeleteResult xmlns="{gate.NAMESPACE}">{entries}</DeleteResult>'.encode())
+
+    def do_DELETE(self) -> None:
+        self.server.removed.append(self.path)  # type: ignore[attr-defined]
+        self._answer(b"")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def _answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def guarded() -> Iterator[SimpleNamespace]:
+    """A gate before an upstream, and what the upstream removed."""
+    with ThreadingHTTPServer((emulators.HOST, 0), Upstream) as server, gate.running(LOGS, SEALED.key) as opened:
+        server.daemon_threads = True
+        server.removed = []  # type: ignore[attr-defined]
+        opened.upstream = server.server_address[1]
+        threading.Thread(target=server.serve_forever, args=(gate.POLL,), daemon=True).start()
+        yield SimpleNamespace(port=opened.port, removed=server.removed)  # type: ignore[attr-defined]
+        server.shutdown()
+
+
+def delete(port: int, *keys: str) -> ElementTree.Element:
+    """DeleteObjects through the gate."""
+    entries = "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
+    connection = http.client.HTTPConnection(emulators.HOST, port)
+    connection.request("POST", f"/{LOGS}?delete", f'<Delete xmlns="{gate.NAMESPACE}">{entries}</Delete>')
+    answer = ElementTree.fromstring(connection.getresponse().read())
+    connection.close()
+    return answer
+
+
+def test_the_gate_denies_one_key_inside_an_answer_that_removed_the_others(guarded: SimpleNamespace) -> None:
+    answer = delete(guarded.port, "a", SEALED.key, "b")
+
+    assert guarded.removed == ["a", "b"]
+    assert [each.text for each in answer.iter(f"{{{gate.NAMESPACE}}}Code")] == ["AccessDenied"]
+    assert {each.text for each in answer.iter(f"{{{gate.NAMESPACE}}}Key")} == {"a", "b", SEALED.key}
+
+
+def test_the_gate_denies_the_key_alone_without_asking(guarded: SimpleNamespace) -> None:
+    answer = delete(guarded.port, SEALED.key)
+
+    assert guarded.removed == []
+    assert answer.findtext(f"{{{gate.NAMESPACE}}}Error/{{{gate.NAMESPACE}}}Key") == SEALED.key
+
+
+@pytest.mark.parametrize(("key", "status"), [(SEALED.key, 403), (MEDDLED[0].key, 200), ("a%2Fb", 200)])
+def test_the_gate_hands_on_every_other_single_deletion_as_it_came(
+    guarded: SimpleNamespace, key: str, status: int
+) -> None:
+    connection = http.client.HTTPConnection(emulators.HOST, guarded.port)
+    connection.request("DELETE", f"/{LOGS}/{key}")
+
+    assert connection.getresponse().status == status
+    connection.close()
+    assert guarded.removed == ([] if status == 403 else [f"/{LOGS}/{key}"])

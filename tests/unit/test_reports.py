@@ -1,0 +1,225 @@
+"""The table and the page: they hold what the run came to, and nothing in a key acts on who reads them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sexton import report_csv, report_html
+from sexton.breakdown import Breakdown
+from sexton.item import Item
+from sexton.money import money
+from sexton.prices import list_prices
+from sexton.report import Report, readable_bytes
+
+from tests.fakes.world import policy
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+NAMES = ("deleted", "deleted:absent_after_attempt", "skipped:changed", "dead:AccessDenied", "cancelled")
+VOID = {"meta", "rect"}
+
+End = tuple[Item, str]
+
+
+def report(*ends: End, **facts: object) -> Report:
+    """The report of a run whose items ended so, in order of their keys."""
+    breakdown = Breakdown.of(policy(source={"kind": "s3", "bucket": "logs", "prefixes": ["="], "raw_prefix": True}), AT)
+    for item, name in sorted(ends):
+        breakdown.add(item, name, AT)
+    known = {
+        "run_id": "logs-expire.20260301T000000Z.1",
+        "policy": "logs-expire",
+        "planned": len(ends),
+        "balanced": True,
+    }
+    return Report(known | facts, breakdown, money(breakdown, list_prices(), "us-east-1"))
+
+
+def item(key: str, size: int = 10, storage_class: str = "STANDARD") -> Item:
+    return Item(key, '"e"', size, storage_class, AT - timedelta(days=3))
+
+
+def rows(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+
+
+class Reader(HTMLParser):
+    """What a browser would see: tags with their attributes, and the text between them."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page.decode())
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+keys = st.text(min_size=1, max_size=30)
+hostile = st.sampled_from(
+    [
+        "=1+1/x",
+        "=<script>alert(1)</script>/x",
+        '="><img src=x onerror=alert(1)>/x',
+        "=</code></bdi><b>/x",
+        "=\u202egnp.exe/x",
+        "=\x1b[31m\r\n/x",
+        '=a","b\r\n=2/x',
+        "=&lt;/x",
+        "=\\x3cscript\\x3e/x",
+        "=\ud800/x",
+    ]
+)
+ends = st.lists(st.tuples(st.builds(item, keys | hostile, st.integers(0, 10**12)), st.sampled_from(NAMES)), max_size=12)
+
+
+@given(ends)
+@settings(max_examples=50)
+def test_nothing_in_a_key_is_markup(drawn: list[End]) -> None:
+    found = Reader(report_html.render(report(*drawn)))
+    plain = Reader(report_html.render(report((item("=plain/x"), "deleted"))))
+    assert not found.open, "every tag is closed"
+    assert set(found.tags) <= set(plain.tags) | {"ol", "li"}
+    assert {name for _, name, _ in found.attributes} <= {name for _, name, _ in plain.attributes}
+    assert all(each.isprintable() or each == "\n" for each in found.text)
+
+
+@given(ends)
+@settings(max_examples=50)
+def test_no_cell_begins_a_formula(drawn: list[End]) -> None:
+    content = report_csv.render(report(*drawn))
+    for row in csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")):
+        assert len(row) == len(report_csv.HEADER)
+        assert not any(cell.strip().startswith(("=", "+", "-", "@")) for cell in row)
+        assert all(cell.isprintable() for cell in row)
+
+
+@given(ends)
+@settings(max_examples=50)
+def test_the_table_has_every_item_once_and_its_totals_again(drawn: list[End]) -> None:
+    found = rows(report_csv.render(report(*drawn)))
+    sums: Counter[tuple[str, str]] = Counter()
+    for row in found:
+        kind = "item" if row["row"] in ("cohort", "others") else row["row"]
+        sums[kind, "objects"] += int(row["objects"])
+        sums[kind, "bytes"] += int(row["bytes"])
+    size = sum(item.size for item, _ in drawn)
+    for kind in ("item", "total", "all"):
+        assert (sums[kind, "objects"], sums[kind, "bytes"]) == (len(drawn), size), kind
+    by_name = Counter(name for _, name in drawn)
+    totals: Counter[str] = Counter()
+    for row in found:
+        if row["row"] == "total":
+            totals[":".join(filter(None, (row["outcome"], row["reason"])))] += int(row["objects"])
+    assert totals == by_name
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        (" =1", "' =1"),
+        ("＝1", "'＝1"),  # noqa: RUF001 - full width is meant
+        ("\t=1", r"\t=1"),
+        ("\r=1", r"\r=1"),
+        ("a=1", "a=1"),
+        ("", ""),
+    ],
+)
+def test_what_a_spreadsheet_would_run_is_text(text: str, shown: str) -> None:
+    assert report_csv.safe(text) == shown
+
+
+def test_lines_end_as_the_format_says() -> None:
+    content = report_csv.render(report((item('=a,"b"/x'), "deleted")))
+    assert content.startswith(b"\xef\xbb\xbfrow,cohort,")
+    assert content.count(b"\r\n") == content.count(b"\n") == 4
+    assert b'"\'=a,""b""/"' in content
+
+
+def test_the_page_lets_in_nothing_but_its_own_style() -> None:
+    page = report_html.render(report((item("=a/x"), "deleted"))).decode()
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"content=\"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'\"" in page
+    found = Reader(page.encode())
+    assert not {"script", "link", "img", "iframe", "a", "form"} & set(found.tags)
+    assert not any(name == "style" or name.startswith("on") for _, name, _ in found.attributes)
+    assert "prefers-color-scheme: dark" in style
+    assert "@media print" in style
+
+
+def test_tables_have_captions_and_scopes() -> None:
+    page = report_html.render(report((item("=a/x"), "deleted"), scanned={"expired": 1})).decode()
+    found = Reader(page.encode())
+    assert found.tags["caption"] == found.tags["table"] == 7
+    assert sum(1 for tag, name, _ in found.attributes if (tag, name) == ("th", "scope")) == found.tags["th"]
+    assert '<html lang="en">' in page
+    assert found.tags["svg"] == sum(1 for tag, name, _ in found.attributes if (tag, name) == ("svg", "aria-hidden"))
+
+
+def test_the_page_tells_what_does_not_balance() -> None:
+    facts = {"balanced": False, "problem_count": 7, "problems": ["part 0: <b>gone</b>"], "planned": 5}
+    text = Reader(report_html.render(report((item("=a/x"), "deleted"), **facts))).text
+    assert "The books do not balance: 7 problems" in text
+    assert "1 of 5 planned items could be read" in text
+    assert "part 0: <b>gone</b>" in text
+    assert "and 6 more" in text
+
+
+def test_the_page_tells_what_the_money_leaves_out() -> None:
+    ends = [
+        (item("=a/1", 2**40), "deleted"),
+        (item("=a/2", 2**30, "NEW_CLASS"), "deleted"),
+        (item("=a/3", 2**40, "GLACIER"), "deleted"),
+        (item("=a/4"), "deleted:absent_after_attempt"),
+    ]
+    text = Reader(report_html.render(report(*ends))).text
+    assert "Saved a month: USD 27.24, for 2.0 TiB freed." in text
+    assert "Without a price, and in none of these sums: 1 object (1.0 GiB)." in text
+    assert "no proof and no saving here: 1 object (10 B)." in text
+    assert "not counted" in text
+    assert "before the minimum duration of its storage class" in text
+    assert "no price: the price file does not have this storage class" in text
+
+
+def test_a_run_without_items_has_a_page_and_a_table() -> None:
+    assert "Nothing was removed." in Reader(report_html.render(report())).text
+    assert [row["row"] for row in rows(report_csv.render(report()))] == ["all"]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**40, "5.0 TiB"), (2**60, "1,024.0 PiB")],
+)
+def test_bytes_for_people(count: int, words: str) -> None:
+    assert readable_bytes(count) == words
