@@ -58,7 +58,7 @@ def read_report(evidence: Evidence, run_id: str, revision: int) -> dict[str, Any
 
 
 def fates(evidence: Evidence, planned: Plan, key: str) -> Iterator[Fate]:
-    """What the run did with the key, if it had planned it: at most one. Raises EvidenceAltered."""
+    """What the run did with the key, one for each version that it had planned. Raises EvidenceAltered."""
     for found in planned.parts:
         if found.first_key <= key <= found.last_key:
             for index, item in enumerate(plan.read_part(evidence, found)):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from sexton import part
+from sexton.breakdown import UNACCOUNTED
 from sexton.errors import EvidenceAltered
+from sexton.item import Item
 from sexton.job import Job, JobState
 from sexton.outcome import Ending, Recorded
 from sexton.ports import Evidence
 from sexton.reading import read_outcomes
 
 PROBLEMS_KEPT = 100
+Tell = Callable[[Item, str, Mapping[str, object]], None]  # an item, its outcome's name, the fields of the outcome line
+
 RECORDED = (Ending.DELETED, Ending.SKIPPED)  # what outcome files hold; the other endings are implied by rows
 
 
@@ -95,15 +99,18 @@ class Books:
             self.problems.append(text)
 
 
-def compare(evidence: Evidence, entries: Iterable[Entry]) -> Books:
-    """Compare part by part, in order; memory holds one part at a time. Entries come in order of seq."""
+def compare(evidence: Evidence, entries: Iterable[Entry], tell: Tell | None = None) -> Books:
+    """Compare part by part, in order; memory holds one part at a time. Entries come in order of seq.
+
+    `tell` is told of every item of a part that can be read, once, in the plan's order.
+    """
     books = Books()
     for seq, jobs in groupby(entries, key=lambda each: each.part):
-        _compare_part(evidence, seq, list(jobs), books)
+        _compare_part(evidence, seq, list(jobs), books, tell)
     return books
 
 
-def _compare_part(evidence: Evidence, seq: str, jobs: list[Entry], books: Books) -> None:
+def _compare_part(evidence: Evidence, seq: str, jobs: list[Entry], books: Books, tell: Tell | None) -> None:
     try:
         lines = evidence.get(jobs[0].part_key)
         if lines is None:
@@ -120,16 +127,27 @@ def _compare_part(evidence: Evidence, seq: str, jobs: list[Entry], books: Books)
         books.counts[end.name] += 1
         if not 0 <= end.index < len(items):
             books.problem(f"part {seq}: an outcome for item {end.index}, which was never planned")
-        elif items[end.index].key != end.key:
-            books.problem(f"part {seq}: the outcome for item {end.index} names another key")
+        elif items[end.index].id != end.id:
+            what = "version" if items[end.index].key == end.key else "key"
+            books.problem(f"part {seq}: the outcome for item {end.index} names another {what}")
         elif _ending(end.name) not in RECORDED:
             books.problem(f"part {seq}: the outcome for item {end.index} is none that is ever recorded")
-    for index, name in list(_implied(jobs, seen)):  # all of them before any is counted: two rows must not share one
+    implied = list(_implied(jobs, seen))  # all of them before any is counted: two rows must not share one
+    for index, name in implied:
         seen[index] += 1
         books.counts[name] += 1
     for index in range(len(items)):
         if seen[index] != 1:
             books.problem(f"part {seq}: item {index} has {seen[index]} outcomes")
+    if tell is not None:
+        _tell(tell, items, ends, implied)
+
+
+def _tell(tell: Tell, items: list[Item], ends: list[Recorded], implied: list[tuple[int, str]]) -> None:
+    recorded, by_row = {end.index: end for end in ends}, dict(implied)
+    for index, item in enumerate(items):
+        end = recorded.get(index)
+        tell(item, end.name if end else by_row.get(index, UNACCOUNTED), end.fields if end else {})
 
 
 def _ending(name: str) -> str:

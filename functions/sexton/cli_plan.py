@@ -50,5 +50,7 @@ def _columns(item: PlannedItem) -> Iterator[str]:
     yield f"{item.part}:{item.index:04d}"
     yield cell(when(item.last_modified))
     yield f"{item.size:>12,}"
-    yield escaped(item.storage_class)
+    yield escaped("delete marker" if item.is_marker else item.storage_class)
     yield escaped(item.key)
+    if item.version_id is not None:
+        yield escaped(item.version_id)

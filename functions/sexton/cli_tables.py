@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sexton.cli_output import facts, many, table
 from sexton.dead_letters import DeadLetter
 from sexton.explaining import Explanation
-from sexton.fate import Fate
+from sexton.fate import Fate, SeenItem
 from sexton.item import rfc3339
 from sexton.policy import Policy
 from sexton.showing import RunLine, RunView
@@ -105,8 +105,10 @@ def explanation(found: Explanation) -> Iterator[RenderableType]:
         yield facts(_fate_facts(fate))
         yield ""
     if found.policies:
-        headers = ("policy", "mode", "would now", "because", "cutoff")
-        yield table(headers, ((p.policy, p.mode, p.action, p.reason, when(p.cutoff)) for p in found.policies))
+        headers = ("policy", "mode", "would now", "because", "cutoff", "version")
+        columns = len(headers) if any(verdict.version_id for verdict in found.policies) else len(headers) - 1
+        rows = ((p.policy, p.mode, p.action, p.reason, when(p.cutoff), p.version_id) for p in found.policies)
+        yield table(headers[:columns], (row[:columns] for row in rows))
     else:
         yield "No deployed policy is about this bucket."
 
@@ -116,7 +118,9 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
     yield "run", f"{fate.run_id} ({fate.mode}, {fate.run_state})"
     yield "outcome", f"{fate.outcome}: {fate.reason}" if fate.reason else fate.outcome
     yield "when", when(fate.at)
-    yield "planned as", f"{size(planned.size)}, ETag {planned.etag}, last modified {when(planned.last_modified)}"
+    yield "planned as", _as_planned(planned)
+    yield "version", planned.version_id
+    yield "noncurrent since", when(planned.noncurrent_since)
     yield "cutoff", when(fate.cutoff)
     if fate.observed:
         yield "observed", ", ".join(f"{name} {value}" for name, value in fate.observed.items() if name != "key")
@@ -129,6 +133,11 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
         yield f"attempt {failed.attempt}", f"{when(failed.at)} {failed.event}: {failed.code} {failed.summary}"
     yield "summary", fate.summary
     yield "next action", fate.next_action
+
+
+def _as_planned(planned: SeenItem) -> str:
+    what = "delete marker" if planned.is_marker else f"{size(planned.size)}, ETag {planned.etag}"
+    return f"{what}, last modified {when(planned.last_modified)}"
 
 
 def status(found: Status) -> Iterator[RenderableType]:

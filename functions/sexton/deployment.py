@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sexton.errors import SextonError
-from sexton.item import Item
 from sexton.ledger import Ledger
-from sexton.ports import Clock, Evidence
-
-Look = Callable[[str, str], Item | None]  # bucket and key: the current object, None when nothing is there
+from sexton.ports import Bucket, Clock, Evidence
 
 
 class FunctionFailed(SextonError):
@@ -33,11 +30,11 @@ class Functions(Protocol):
 
 @dataclass(frozen=True)
 class Deployment:
-    """Ports of one stack. `caller` names who is asking; `sleep` waits so many seconds."""
+    """Ports of one stack. `bucket` is one with items, by its name; `caller` names who is asking; `sleep` waits."""
 
     ledger: Ledger
     evidence: Evidence
-    look: Look
+    bucket: Callable[[str], Bucket]
     functions: Functions
     caller: Callable[[], str]
     clock: Clock

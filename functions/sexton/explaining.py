@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from sexton import archive, keys, part, plan
-from sexton.decision import decide
-from sexton.deployment import Look
+from sexton.decision import Decision, judge
 from sexton.errors import CallFailed, EvidenceAltered, Failure, Refused
 from sexton.fate import OPEN, PLANNED, Attempted, Fate, SeenItem
 from sexton.item import Item
 from sexton.job import Job, JobState
+from sexton.judging import judge_all
 from sexton.ledger import Ledger
 from sexton.outcome import Ending
 from sexton.policy import Policy
-from sexton.ports import Clock, Evidence
+from sexton.ports import Bucket, Clock, Evidence
 from sexton.reading import read_outcomes, read_part
 from sexton.retain import cutoff
 from sexton.run import WAITING, Run
 from sexton.showing import known_policies
+from sexton.targets import items_at, of_current_objects, target_of
 
 SCHEME = "s3://"
 
@@ -37,7 +38,10 @@ class BadAddress(Refused):
 
 
 class Verdict(BaseModel):
-    """What one deployed policy says of the object now: remove or keep; `unknown` where the object cannot be seen."""
+    """What one deployed policy says of the object now, or of one version or incomplete upload of its key.
+
+    `action` is remove or keep; `unknown` where it cannot be looked at.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,10 +51,11 @@ class Verdict(BaseModel):
     cutoff: AwareDatetime
     action: str
     reason: str
+    version_id: str | None = None
 
 
 class Explanation(BaseModel):
-    """`now` is the object as it is, None when nothing is there or it cannot be looked at (then `look_failed`)."""
+    """`now` is the current object, None when there is none or it cannot be looked at (then `look_failed`)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,7 +85,7 @@ class Explaining:
 
     ledger: Ledger
     evidence: Evidence
-    look: Look
+    bucket: Callable[[str], Bucket]
     clock: Clock
     _copies: dict[tuple[str, str], Policy] = field(default_factory=dict)
 
@@ -100,7 +105,7 @@ class Explaining:
     def _looked(self, bucket: str, key: str) -> tuple[Item | None, Failure | None]:
         """The object now; a look that fails leaves the past to be explained all the same."""
         try:
-            return self.look(bucket, key), None
+            return self.bucket(bucket).head(key), None
         except CallFailed as failed:
             return None, failed.failure
 
@@ -133,7 +138,7 @@ class Explaining:
         return self._copies[policy, version]
 
     def _in_run(self, run: Run, key: str) -> Iterator[Fate]:
-        """At most one: the job whose range the key lies in, and that answers for it."""
+        """One for each planned version of the key, from the job that answers for it."""
         for job in self.ledger.jobs(run.run_id):
             if job.first_key <= key <= job.last_key:
                 lines = part.read(read_part(self.evidence, job), job.part_sha256)
@@ -147,23 +152,36 @@ class Explaining:
         for row in self.ledger.policies():
             version = str(row.get("deployed_version", ""))
             if version and (policy := self._copy(row["policy"], version)).source.bucket == bucket:
-                cut = cutoff(self.clock().replace(microsecond=0), policy.retain)
-                yield _verdict(policy, key, now, failed, cut)
+                yield from self._verdicts_of(policy, key, now, failed)
 
+    def _verdicts_of(self, policy: Policy, key: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
+        cut = cutoff(self.clock().replace(microsecond=0), policy.retain)
+        verdict = partial(Verdict, policy=policy.id, policy_version=policy.version, mode=policy.mode, cutoff=cut)
+        if not key.startswith(policy.source.prefixes):
+            yield verdict(action="keep", reason="outside_scope")
+            return
+        try:
+            judged = self._judged(policy, key, now, failed, cut)
+        except CallFailed as unseen:
+            yield verdict(action="unknown", reason=unseen.failure.code)
+            return
+        for item, decision in judged:
+            yield verdict(action=decision.action, reason=decision.reason, version_id=item.version_id)
+        if not judged:
+            yield verdict(action="keep", reason="absent")
 
-def _verdict(policy: Policy, key: str, now: Item | None, failed: Failure | None, cut: datetime) -> Verdict:
-    if not key.startswith(policy.source.prefixes):
-        action, reason = "keep", "outside_scope"
-    elif failed is not None:
-        action, reason = "unknown", failed.code
-    elif now is None:
-        action, reason = "keep", "absent"
-    else:
-        decision = decide(policy, now, cut)
-        action, reason = decision.action, decision.reason
-    return Verdict(
-        policy=policy.id, policy_version=policy.version, mode=policy.mode, cutoff=cut, action=action, reason=reason
-    )
+    def _judged(
+        self, policy: Policy, key: str, now: Item | None, failed: Failure | None, cut: datetime
+    ) -> list[tuple[Item, Decision]]:
+        """What the policy would decide of everything that its target has under the key. Raises CallFailed."""
+        bucket = self.bucket(policy.source.bucket)
+        if not of_current_objects(policy):
+            found = list(items_at(policy, bucket, key))
+        elif failed is not None:
+            raise CallFailed(failed)
+        else:
+            found = [now] if now else []
+        return judge_all(target_of(policy, bucket), judge(policy, cut), found)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""What came of one object in one run."""
+"""What came of one object, or of one version of it, in one run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
@@ -13,7 +14,7 @@ PLANNED = "planned"  # nothing is done with it until a person approves
 
 
 class SeenItem(BaseModel):
-    """An object as it was seen at one time."""
+    """An object as it was seen at one time; of a version, what an Item says of it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -23,6 +24,10 @@ class SeenItem(BaseModel):
     storage_class: str
     last_modified: AwareDatetime | None
     version_id: str | None = None
+    noncurrent_since: AwareDatetime | None = None
+    rank: int = 0
+    is_marker: bool = False
+    tags: Mapping[str, str] | None = None
 
     @staticmethod
     def of(item: Item) -> SeenItem:

@@ -64,10 +64,9 @@ def before_removal(
     if seen is None:
         return _absent(index, planned, maybe_done, at)
     if decision is None:
-        reason = CHANGED_AFTER_ATTEMPT if maybe_done else CHANGED
-        return Outcome(index, planned.key, Ending.SKIPPED, at, reason, observed=seen)
+        return _skipped(index, planned, at, CHANGED_AFTER_ATTEMPT if maybe_done else CHANGED, seen)
     if decision.action != "remove":
-        return Outcome(index, planned.key, Ending.SKIPPED, at, decision.reason, observed=seen)
+        return _skipped(index, planned, at, decision.reason, seen)
     return None
 
 
@@ -76,19 +75,35 @@ def after_removal(
 ) -> Outcome | Failure:
     """The outcome of a removal, or its failure where it has none yet."""
     if isinstance(came, Removed):
-        return Outcome(index, planned.key, Ending.DELETED, at, marker_version_id=came.marker_version_id)
+        return _ended(index, planned, Ending.DELETED, at, marker_version_id=came.marker_version_id)
     if came.reason_class is ReasonClass.GONE:
         return _absent(index, planned, maybe_done, at)
     if came.reason_class is ReasonClass.CHANGED:
-        reason = CHANGED_AFTER_ATTEMPT if maybe_done else CHANGED
-        return Outcome(index, planned.key, Ending.SKIPPED, at, reason)
+        return _skipped(index, planned, at, CHANGED_AFTER_ATTEMPT if maybe_done else CHANGED)
     if came.reason_class is ReasonClass.LOCKED:
-        return Outcome(index, planned.key, Ending.SKIPPED, at, LOCKED)
+        return _skipped(index, planned, at, LOCKED)
     return came
 
 
 def _absent(index: int, planned: Item, maybe_done: bool, at: datetime) -> Outcome:
     """Absent after an attempt that may have done it counts as deleted, which is no proof: it has its own reason."""
     if maybe_done:
-        return Outcome(index, planned.key, Ending.DELETED, at, ABSENT_AFTER_ATTEMPT, unproven=True)
-    return Outcome(index, planned.key, Ending.SKIPPED, at, ABSENT)
+        return _ended(index, planned, Ending.DELETED, at, ABSENT_AFTER_ATTEMPT, unproven=True)
+    return _skipped(index, planned, at, ABSENT)
+
+
+def _skipped(index: int, planned: Item, at: datetime, reason: str, observed: Item | None = None) -> Outcome:
+    return _ended(index, planned, Ending.SKIPPED, at, reason, observed=observed)
+
+
+def _ended(
+    index: int,
+    planned: Item,
+    ending: Ending,
+    at: datetime,
+    reason: str | None = None,
+    observed: Item | None = None,
+    marker_version_id: str | None = None,
+    unproven: bool = False,
+) -> Outcome:
+    return Outcome(index, planned.key, ending, at, reason, observed, marker_version_id, unproven, planned.version_id)

@@ -25,8 +25,14 @@ def observe(bucket: Bucket, items: Sequence[Item], span: int) -> Mapping[str, It
 
     `items` are in key order and at least one; `span` is how many objects were listed from the first to the last.
     """
-    pages = -(-span // PAGE)
-    return _by_listing(bucket, items, pages) if pages <= len(items) else _one_by_one(bucket, items)
+    if in_few_pages(span, len(items)):
+        return _by_listing(bucket, items, -(-span // PAGE))
+    return _one_by_one(bucket, items)
+
+
+def in_few_pages(span: int, keys: int) -> bool:
+    """Whether listing a span needs no more calls than asking for each of so many keys does."""
+    return -(-span // PAGE) <= keys
 
 
 def _one_by_one(bucket: Bucket, items: Sequence[Item]) -> dict[str, Item | None]:

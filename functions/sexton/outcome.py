@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sexton.item import Item, rfc3339, to_fields
+from sexton.item import Item, ItemId, rfc3339, to_fields
 
 
 class Ending(StrEnum):
@@ -32,7 +32,7 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One line of an outcome file: item `index` of the part ended so.
+    """One line of an outcome file: item `index` of the part ended so; a version with its id (an upload with its).
 
     Only `deleted` and `skipped` are written; `dead` and `cancelled` are implied by the job's row, so that a
     replay does not count twice.
@@ -46,6 +46,7 @@ class Outcome:
     observed: Item | None = None
     marker_version_id: str | None = None
     unproven: bool = False
+    version_id: str | None = None
 
     @property
     def name(self) -> str:
@@ -58,6 +59,7 @@ def to_line(outcome: Outcome) -> str:
     fields: dict[str, object] = {
         "index": outcome.index,
         "key": outcome.key,
+        **({"version_id": outcome.version_id} if outcome.version_id else {}),
         "outcome": str(outcome.ending),
         "at": rfc3339(outcome.at),
     }
@@ -85,6 +87,12 @@ class Recorded:
     key: str
     name: str
     fields: dict[str, object]
+
+    @property
+    def id(self) -> ItemId:
+        """The item that it is about."""
+        version_id = self.fields.get("version_id")
+        return self.key, None if version_id is None else str(version_id)
 
 
 def read_lines(lines: bytes) -> list[Recorded]:

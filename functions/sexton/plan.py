@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -68,6 +68,10 @@ class PlannedItem(BaseModel):
     storage_class: str
     last_modified: AwareDatetime | None
     version_id: str | None = None
+    noncurrent_since: AwareDatetime | None = None
+    rank: int = 0
+    is_marker: bool = False
+    tags: Mapping[str, str] | None = None
 
 
 def read(evidence: Evidence, run_id: str) -> Plan:

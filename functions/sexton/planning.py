@@ -107,7 +107,7 @@ class Planning:
         place: Place = run.cursor
         while place.prefix < len(policy.source.prefixes):
             page = _refusing(partial(target.page, place))
-            self._take(run, policy, token, scan, page, judge_all(target, judged, page.items))
+            self._take(run, policy, token, scan, page, _refusing(partial(judge_all, target, judged, page.items)))
             place = page.next
             if page.ends_range:  # a job's items are neighbours: no part reaches from one prefix into the next
                 self._flush(run, token, scan, place)
@@ -228,7 +228,7 @@ def _refusing(call: Callable[[], T]) -> T:
     except CallFailed as failed:
         if failed.failure.reason_class in (ReasonClass.PERMANENT, ReasonClass.GONE):
             raise SourceRefused(
-                "source_refused", f"the bucket cannot be listed: {failed}; {failed.failure.next_action}"
+                "source_refused", f"the bucket cannot be read: {failed}; {failed.failure.next_action}"
             ) from failed
         raise
 

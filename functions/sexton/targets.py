@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 from sexton.errors import SourceRefused
+from sexton.item import Item
 from sexton.objects import CurrentObjects
 from sexton.policy import Policy
 from sexton.ports import Bucket
+from sexton.run import Place
 from sexton.target import Target
 from sexton.uploads import IncompleteUploads
 from sexton.versions import NoncurrentVersions
@@ -13,11 +17,30 @@ from sexton.versions import NoncurrentVersions
 
 def target_of(policy: Policy, bucket: Bucket) -> Target:
     """The items of a policy in its bucket."""
+    return _kind(policy)(bucket, policy.source.prefixes)
+
+
+def items_at(policy: Policy, bucket: Bucket, key: str) -> Iterator[Item]:
+    """What a policy's target has now under one key, whether the policy means it or not."""
+    target, place = _kind(policy)(bucket, (key,)), Place()
+    while place.prefix == 0:
+        page = target.page(place)
+        for item in page.items:
+            if item.key != key:
+                return
+            yield item
+        place = page.next
+
+
+def of_current_objects(policy: Policy) -> bool:
+    """Whether a policy is about what a HEAD of a key shows."""
+    return policy.source.kind == "s3" and policy.source.versions == "current"
+
+
+def _kind(policy: Policy) -> Callable[[Bucket, Sequence[str]], Target]:
     if policy.source.kind == "s3_uploads":
-        return IncompleteUploads(bucket, policy.source.prefixes)
-    if policy.source.versions == "noncurrent":
-        return NoncurrentVersions(bucket, policy.source.prefixes)
-    return CurrentObjects(bucket, policy.source.prefixes)
+        return IncompleteUploads
+    return CurrentObjects if of_current_objects(policy) else NoncurrentVersions
 
 
 def refuse_unfit(policy: Policy, versioning: str) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
 
 from sexton.errors import Failure
 from sexton.item import Item, ItemId
 from sexton.objects import Numbered, next_range
-from sexton.observing import PAGE, just_before, shared_start
-from sexton.ports import Bucket, Removed
+from sexton.observing import in_few_pages, just_before, shared_start
+from sexton.ports import Bucket, Removed, Versions
 from sexton.run import Place
 from sexton.target import Page
 
@@ -25,13 +26,13 @@ class IncompleteUploads:
     def page(self, place: Place) -> Page:
         """One call of ListMultipartUploads."""
         listing = self.bucket.list_uploads(self.prefixes[place.prefix], place.start_after, place.version)
-        items = listing.items
+        items = _without_marker(listing, place)
 
         def place_after(index: int) -> Place:
-            return _after(items[index], place.prefix)
+            return Place(prefix=place.prefix, start_after=items[index].key, version=items[index].version_id or "")
 
-        goes_on = Place(prefix=place.prefix, start_after=listing.next_key, version=listing.next_version)
-        return Page(items, place_after, goes_on if listing.truncated else next_range(place), not listing.truncated)
+        goes_on = _after_page(listing, place.prefix) if listing.truncated else next_range(place)
+        return Page(items, place_after, goes_on, not listing.truncated)
 
     def read_tags(self, items: Sequence[Item]) -> Sequence[Item]:
         """An upload has no tags."""
@@ -40,22 +41,24 @@ class IncompleteUploads:
     def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Item | None]:
         """By listing the range of keys, or key by key, whichever needs fewer calls."""
         seen: dict[ItemId, Item | None] = dict.fromkeys(item.id for item in items)
-        keys = list(dict.fromkeys(item.key for item in items))
-        if -(-span // PAGE) <= len(keys):
-            self._look(shared_start(keys[0], keys[-1]), just_before(keys[0]), keys[-1], seen)
-        else:
-            for key in keys:
-                self._look(key, "", key, seen)
+        by_key = [list(group) for _, group in groupby(items, key=lambda item: item.key)]
+        for group in [items] if in_few_pages(span, len(by_key)) else by_key:
+            seen.update((item.id, item) for item in self._seen(group))
         return seen
 
-    def _look(self, prefix: str, after: str, last: str, seen: dict[ItemId, Item | None]) -> None:
-        upload = ""
-        while True:
-            listing = self.bucket.list_uploads(prefix, after, upload)
-            seen.update((item.id, item) for item in listing.items if item.id in seen)
-            if not listing.truncated or not listing.items or listing.items[-1].key > last:
+    def _seen(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Those of some neighbouring items that are there; it lists no further than to the last of them."""
+        prefix, last = shared_start(items[0].key, items[-1].key), items[-1].key
+        wanted, place = {item.id for item in items}, Place(start_after=just_before(items[0].key))
+        while wanted:
+            listing = self.bucket.list_uploads(prefix, place.start_after, place.version)
+            for item in listing.items:
+                if item.id in wanted:
+                    wanted.discard(item.id)
+                    yield item
+            if not listing.truncated or (listing.items and listing.items[-1].key > last):
                 return
-            after, upload = listing.next_key, listing.next_version
+            place = _after_page(listing, 0)
 
     def batches(self, items: Numbered) -> Iterator[Numbered]:
         """Each in a call of its own: S3 aborts one upload a call."""
@@ -70,5 +73,10 @@ class IncompleteUploads:
         return self.bucket.request_timeout()
 
 
-def _after(item: Item, prefix: int) -> Place:
-    return Place(prefix=prefix, start_after=item.key, version=item.version_id or "")
+def _without_marker(listing: Versions, place: Place) -> Sequence[Item]:
+    """The uploads of a page, but for the one that it was to begin after, which some stores repeat."""
+    return [item for item in listing.items if item.id != (place.start_after, place.version)]
+
+
+def _after_page(listing: Versions, prefix: int) -> Place:
+    return Place(prefix=prefix, start_after=listing.next_key, version=listing.next_version)

@@ -119,7 +119,7 @@ def _policy(evidence: Evidence, written: Plan, findings: _Findings) -> Policy | 
 def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, findings: _Findings) -> None:
     """Every part is what its hash says, no item stands twice, each had its time, and the sums are the plan's."""
     judged = judge(policy, written.cutoff) if policy else None
-    count, size, last = 0, 0, ""
+    count, size, last, versions = 0, 0, "", set[str | None]()  # the versions of the last key
     for place, planned in enumerate(written.parts):
         findings.expect(
             f"key of part {planned.seq}", planned.key, keys.part(written.run_id, planned.seq, planned.sha256)
@@ -134,9 +134,12 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
         size += bytes_here
         findings.expect(f"bytes of part {planned.seq}", planned.bytes, bytes_here)
         for index, item in enumerate(items):
-            if item.key < last or (item.key == last and item.version_id is None):
+            if item.key != last:
+                versions.clear()
+            if item.key < last or item.version_id in versions:
                 findings.differs(f"part {planned.seq}: item {index} is out of order, or planned twice")
             last = item.key
+            versions.add(item.version_id)
             decision = judged(item) if judged else EXPIRED
             if decision.action != "remove":
                 findings.differs(f"part {planned.seq}: item {index} must not be planned: {decision.reason}")

@@ -1,15 +1,16 @@
-"""Noncurrent versions of a bucket, and delete markers that hide nothing, as a target."""
+"""Noncurrent versions of a bucket, and delete markers that hide nothing any more, as a target."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import groupby
 
 from sexton.errors import Failure
 from sexton.item import Item, ItemId
 from sexton.objects import Numbered, batches, next_range, with_tags
-from sexton.observing import PAGE, just_before, shared_start
+from sexton.observing import in_few_pages, just_before, shared_start
 from sexton.ports import Bucket, Removed, Versions
 from sexton.run import Place
 from sexton.target import Page
@@ -30,13 +31,13 @@ class NoncurrentVersions:
         def place_after(index: int) -> Place:
             return _after(items[index], place.prefix)
 
-        after_none = place.model_copy(update={"start_after": listing.next_key, "version": listing.next_version})
-        goes_on = place_after(len(items) - 1) if items else after_none
-        return Page(items, place_after, goes_on if listing.truncated else next_range(place), not listing.truncated)
+        goes_on = _after_page(listing, items, place) if listing.truncated else next_range(place)
+        return Page(items, place_after, goes_on, not listing.truncated)
 
     def read_tags(self, items: Sequence[Item]) -> Sequence[Item]:
-        """One call a version, several at a time."""
-        return with_tags(self.bucket, items)
+        """One call a version, several at a time. A delete marker has no tags, which is known without a call."""
+        tagged = iter(with_tags(self.bucket, [item for item in items if not item.is_marker]))
+        return [item._replace(tags={}) if item.is_marker else next(tagged) for item in items]
 
     def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Item | None]:
         """By listing the range of keys, or key by key, whichever needs fewer calls.
@@ -44,24 +45,25 @@ class NoncurrentVersions:
         What is seen has its rank and date afresh: a version may have become current again, or moved up.
         """
         seen: dict[ItemId, Item | None] = dict.fromkeys(item.id for item in items)
-        keys = list(dict.fromkeys(item.key for item in items))
-        if -(-span // PAGE) <= len(keys):
-            self._look(shared_start(keys[0], keys[-1]), just_before(keys[0]), keys[-1], seen)
-        else:
-            for key in keys:
-                self._look(key, "", key, seen)
+        by_key = [list(group) for _, group in groupby(items, key=lambda item: item.key)]
+        for group in [items] if in_few_pages(span, len(by_key)) else by_key:
+            seen.update((item.id, item) for item in self._seen(group))
         return seen
 
-    def _look(self, prefix: str, after: str, last: str, seen: dict[ItemId, Item | None]) -> None:
-        """Fill in what lies under `prefix` after `after`, up to and with the key `last`."""
-        place = Place(start_after=after)
-        while True:
+    def _seen(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Those of some neighbouring items that are there; it lists no further than to the last of them."""
+        prefix, last = shared_start(items[0].key, items[-1].key), items[-1].key
+        wanted, place = {item.id for item in items}, Place(start_after=just_before(items[0].key))
+        while wanted:
             listing = self.bucket.list_versions(prefix, place.start_after, place.version)
-            items = self._placed(listing, place)
-            seen.update((item.id, item) for item in items if item.id in seen)
-            if not listing.truncated or not items or items[-1].key > last:
+            found = self._placed(listing, place)
+            for item in found:
+                if item.id in wanted:
+                    wanted.discard(item.id)
+                    yield item
+            if not listing.truncated or (found and found[-1].key > last):
                 return
-            place = _after(items[-1], 0)
+            place = _after_page(listing, found, place)
 
     def batches(self, items: Numbered) -> Iterator[Numbered]:
         """Up to 1,000 keys that XML can carry in one call; each other key in a call of its own."""
@@ -80,10 +82,12 @@ class NoncurrentVersions:
         placed: list[Item] = []
         key, since, rank = (place.start_after, place.since, place.rank) if place.version else (None, None, 0)
         for number, item in enumerate(listing.items):
+            if item.id == (place.start_after, place.version):
+                continue  # a store that begins a page with its marker, instead of after it
             if item.key != key:
                 key, since, rank = item.key, None, 0
             if item.rank:
-                placed.append(item._replace(noncurrent_since=since, rank=rank + 1))
+                placed.append(item._replace(noncurrent_since=_later(since, item.last_modified), rank=rank + 1))
                 rank += not item.is_marker
             else:
                 placed.append(item._replace(alone=item.is_marker and self._is_alone(listing, number)))
@@ -100,8 +104,25 @@ class NoncurrentVersions:
         return sum(other.key == key for other in self.bucket.list_versions(key, limit=2).items) == 1
 
 
+def _later(successor: datetime | None, own: datetime | None) -> datetime | None:
+    """When a version became noncurrent; None where either date is not known.
+
+    A successor of many parts bears the date on which its upload was begun, which can be before the version that it
+    took the place of was written.
+    """
+    return max(successor, own) if successor and own else None
+
+
 def _after(item: Item, prefix: int) -> Place:
     rank = max(0, item.rank - 1) if item.is_marker else item.rank
     return Place(
         prefix=prefix, start_after=item.key, version=item.version_id or "", since=item.last_modified, rank=rank
     )
+
+
+def _after_page(listing: Versions, items: Sequence[Item], place: Place) -> Place:
+    """Where a truncated page goes on. One that shows nothing says where, and what was carried along still holds."""
+    if items:
+        return _after(items[-1], place.prefix)
+    carried = place if listing.next_key == place.start_after else Place(prefix=place.prefix)
+    return carried.model_copy(update={"start_after": listing.next_key, "version": listing.next_version})

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CONNECT = 3  # seconds
 READ = 10  # between two bytes of an answer
 ATTEMPTS = 3
+AT_ONCE = 16  # calls of one client that may be under way together, each with a connection of its own
 
 # S3 answers for 1,000 keys within a second or two, and for a slow prefix much later; giving up early costs an
 # unknown effect, waiting long costs the lease.
@@ -78,6 +79,7 @@ class Clients:
             read_timeout=read,
             retries={"mode": "standard", "total_max_attempts": attempts},
             tcp_keepalive=True,
+            max_pool_connections=AT_ONCE,
         )
         make: Any = self._session.client  # its stubs know each service by a literal name only
         return make(service, config=config)

@@ -86,7 +86,7 @@ _CODES_OF: Mapping[Kind, str] = {
         MalformedDetail NotAuthorizedForSourceException InvalidEventPatternException
         301 400 401 403 405 411 413 501
     """,
-    GONE: "NoSuchKey NoSuchVersion NotFound 404 410",
+    GONE: "NoSuchKey NoSuchVersion NoSuchUpload NotFound 404 410",
     CHANGED: "PreconditionFailed ConditionalCheckFailed ConditionalCheckFailedException 412",
 }
 

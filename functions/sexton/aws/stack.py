@@ -93,13 +93,10 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
         clients = Clients(session)
         buckets = clients.s3
 
-        def look(bucket: str, key: str) -> Any:
-            return S3Bucket(buckets, buckets, bucket, account).head(key)
-
         return Deployment(
             ledger=Ledger(DynamoTable(clients.dynamodb, outputs["LedgerTableName"])),
             evidence=S3Evidence(buckets, outputs["EvidenceBucketName"], account),
-            look=look,
+            bucket=lambda name: S3Bucket(buckets, buckets, name, account),
             functions=LambdaFunctions(
                 cast("LambdaClient", _client(session, "lambda", ANSWER, attempts=1)),
                 clients.functions,
