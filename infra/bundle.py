@@ -104,8 +104,12 @@ def _policies(folder: Path) -> dict[str, bytes]:
 
 
 def _code() -> dict[str, bytes]:
-    """Our own modules under the names that they have in the asset; the operator's command line stays out of it."""
-    paths = (p for folder in ("sexton", "handlers") for p in (SOURCES / folder).rglob("*.py"))
+    """Our own modules, and the data they read, under the names that they have in the asset.
+
+    The operator's command line stays out of it.
+    """
+    folders = (SOURCES / "sexton", SOURCES / "handlers")
+    paths = (p for folder in folders for p in folder.rglob("*") if p.suffix in (".py", ".json"))
     named = {str(p.relative_to(SOURCES)): p for p in paths}
     return {name: p.read_bytes() for name, p in named.items() if not name.startswith("sexton/cli")}
 

@@ -26,7 +26,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, bool]:
         target=wiring.target,
         discovery=wiring.discovery(),
         gauges=wiring.gauges(),
-        closing=Closing(ledger, evidence, wiring.events(), clock, token, log),
+        closing=Closing(ledger, evidence, wiring.events(), clock, token, log, wiring.region),
         policies=deployed(settings),
         clock=clock,
         token=token,

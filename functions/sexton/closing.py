@@ -6,14 +6,20 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 
-from sexton import books, keys, run_transitions
-from sexton.books import Books, Entry
+from sexton import books, keys, report_csv, report_html, run_transitions
+from sexton.books import Books, Entry, Tell
+from sexton.breakdown import Breakdown
 from sexton.errors import EvidenceAltered
 from sexton.item import rfc3339
 from sexton.job import OPEN
 from sexton.ledger import Ledger
+from sexton.money import money
 from sexton.planning import write_plan
+from sexton.policy import Policy
 from sexton.ports import Clock, Events, Evidence, Log, Token
+from sexton.prices import list_prices
+from sexton.reading import policy_of
+from sexton.report import Report
 from sexton.run import Run, RunState
 from sexton.table import Applied, Check, Write
 
@@ -31,9 +37,13 @@ class Closing:
     clock: Clock
     token: Token
     log: Log
+    region: str  # whose list prices the reports show
 
-    def close(self, run: Run) -> bool:
-        """Close the run if no job is open. `run` was read before: its rev guards everything that follows."""
+    def close(self, run: Run, deployed: Policy | None) -> bool:
+        """Close the run if no job is open. `run` was read before: its rev guards everything that follows.
+
+        `deployed` is the policy as it is deployed now, of whatever version.
+        """
         entries: list[Entry] = []
         counted: Counter[str] = Counter()
         for job in self.ledger.jobs(run.run_id):
@@ -43,12 +53,13 @@ class Closing:
             counted.update(job.counts)
         if run.state is RunState.INVALIDATED:
             write_plan(self.ledger, self.evidence, run)
-        compared = books.compare(self.evidence, entries)
+        breakdown = self._breakdown(run, deployed)
+        compared = books.compare(self.evidence, entries, self._teller(breakdown))
         if compared.planned != run.planned:
             compared.problem(f"{run.planned} items were planned, the books have {compared.planned}")
         if compared.recorded != counted:
             compared.problem(f"the rows count {dict(counted)}, the outcome files have {dict(compared.recorded)}")
-        revision = self._write_evidence(run, entries, compared)
+        revision = self._write_evidence(run, entries, compared, breakdown)
         if not self._change_state(run, compared.balanced, revision):
             return False
         closed = self.ledger.run(run.id)
@@ -75,14 +86,37 @@ class Closing:
         needs_a_person = bool(report["dead"]) or not run.balanced
         self.ledger.table.write(run_transitions.announced(run, needs_a_person, self.token()))
 
-    def _write_evidence(self, run: Run, entries: list[Entry], compared: Books) -> int:
+    def _write_evidence(self, run: Run, entries: list[Entry], compared: Books, breakdown: Breakdown | None) -> int:
         """Books and report under a new revision: one that a crash left behind without its state change stays."""
         revision = 1 + max((_revision(key) for key in self.evidence.list(f"runs/{run.run_id}/")), default=0)
         lines = "".join(entry.to_line() + "\n" for entry in entries)
         self.evidence.put_once(keys.books(run.run_id, revision), lines.encode())
-        report = json.dumps(self._report(run, len(entries), compared, revision), indent=1).encode()
-        self.evidence.put_once(keys.report(run.run_id, revision), report)
+        facts = self._report(run, len(entries), compared, revision)
+        if breakdown is not None:
+            worth = money(breakdown, list_prices(), self.region)
+            facts["money"] = worth.to_fields()
+            report = Report(facts, breakdown, worth)
+            self.evidence.put_once(keys.report_csv(run.run_id, revision), report_csv.render(report))
+            self.evidence.put_once(keys.report_html(run.run_id, revision), report_html.render(report))
+        self.evidence.put_once(keys.report(run.run_id, revision), json.dumps(facts, indent=1).encode())
         return revision
+
+    def _breakdown(self, run: Run, deployed: Policy | None) -> Breakdown | None:
+        """Where sums by class, cohort and age are kept; None where the policy that says how is lost.
+
+        A run closes all the same: that its policy cannot be read is what `verify` says, not a reason to stay open.
+        """
+        try:
+            return Breakdown.of(policy_of(self.evidence, run, deployed), run.cutoff)
+        except EvidenceAltered as altered:
+            self.log("report_without_breakdown", run_id=run.run_id, error=str(altered))
+            return None
+
+    def _teller(self, breakdown: Breakdown | None) -> Tell | None:
+        if breakdown is None:
+            return None
+        now = self.clock()
+        return lambda item, name, fields: breakdown.ended(item, name, fields, now)
 
     def _report(self, run: Run, jobs: int, compared: Books, revision: int) -> dict[str, object]:
         state = RunState.INVALIDATED if run.state is RunState.INVALIDATED else RunState.COMPLETED

@@ -28,6 +28,16 @@ def report(run_id: str, revision: int) -> str:
     return f"runs/{run_id}/report-{revision}.json"
 
 
+def report_csv(run_id: str, revision: int) -> str:
+    """The same as a table for a spreadsheet."""
+    return f"runs/{run_id}/report-{revision}.csv"
+
+
+def report_html(run_id: str, revision: int) -> str:
+    """The same as a page for people."""
+    return f"runs/{run_id}/report-{revision}.html"
+
+
 def policy(policy_id: str, version: str) -> str:
     """The canonical text of a policy version."""
     return f"policies/{policy_id}/{version}.json"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from sexton import keys, outcome, part
 from sexton.errors import EvidenceAltered
 from sexton.item import Item
 from sexton.job import Job
+from sexton.policy import Policy
 from sexton.ports import Evidence, Token
+from sexton.run import Run
 
 
 def read_part(evidence: Evidence, job: Job) -> bytes:
@@ -47,3 +50,16 @@ def record(evidence: Evidence, job: Job, outcomes: Sequence[outcome.Outcome], to
     file = keys.outcomes(job.run_id, job.job_id, token())
     evidence.put_once(file, outcome.to_lines(sorted(outcomes, key=lambda each: each.index)))
     return file
+
+
+def policy_of(evidence: Evidence, run: Run, deployed: Policy | None) -> Policy:
+    """The policy that a run was planned under: the deployed one, or its canonical copy in evidence.
+
+    Raises EvidenceAltered when that copy is gone, or not what its version says.
+    """
+    if deployed is not None and deployed.version == run.policy_version:
+        return deployed
+    text = evidence.get(keys.policy(run.policy, run.policy_version))
+    if text is None or hashlib.sha256(text).hexdigest() != run.policy_version:
+        raise EvidenceAltered(f"the canonical copy of policy version {run.policy_version} is gone or altered")
+    return Policy.from_canonical(text)

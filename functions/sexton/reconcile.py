@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from sexton.ledger import Ledger
 from sexton.outcome import count
 from sexton.policy import Policy
 from sexton.ports import Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
-from sexton.reading import open_items, record
+from sexton.reading import open_items, policy_of, record
 from sexton.run import AT_WORK, WAITING, Run, RunState
 from sexton.settling import EFFECT_UNKNOWN
 from sexton.starting import Policies
@@ -144,7 +143,7 @@ class Reconciling:
         if due:
             self.discovery.resume(run.run_id)
         elif nothing_open and run.state is RunState.DRAINING:
-            self.closing.close(run)
+            self.closing.close(run, policy)
 
     def _expire(self, job: Job, now: datetime) -> None:
         written = self.ledger.table.write(job_transitions.expire(job, now, self.token()))
@@ -179,7 +178,7 @@ class Reconciling:
         """What a read-only look makes certain: absent was done, changed is to be left alone. The rest stays open."""
         if not job.maybe_done:
             return NOTHING
-        policy = self._policy_of(run, deployed)
+        policy = policy_of(self.evidence, run, deployed)
         opened = open_items(self.evidence, job)
         items, judged, at = [item for _, item in opened], judge(policy, run.cutoff), self.clock()
         fresh = FreshLook.of(self.target(policy), judged, items, job.span, at)
@@ -202,7 +201,7 @@ class Reconciling:
             if job.state in OPEN:
                 all_ended &= self._cancel(job, run, policy)
         if all_ended:
-            self.closing.close(run)
+            self.closing.close(run, policy)
 
     def _cancel(self, job: Job, run: Run, policy: Policy | None) -> bool:
         """Cancel one open job; False while a live lease keeps it."""
@@ -222,18 +221,6 @@ class Reconciling:
             end = job_transitions.succeed if gained.items == job.open_items else job_transitions.cancel
             self._settle(job, end(job, gained, now, token))
         return True
-
-    def _policy_of(self, run: Run, deployed: Policy | None) -> Policy:
-        """The policy that the run was planned under: the deployed one, or its canonical copy in evidence.
-
-        Raises EvidenceAltered when that copy is gone, or not what its version says.
-        """
-        if deployed is not None and deployed.version == run.policy_version:
-            return deployed
-        text = self.evidence.get(keys.policy(run.policy, run.policy_version))
-        if text is None or hashlib.sha256(text).hexdigest() != run.policy_version:
-            raise EvidenceAltered(f"the canonical copy of policy version {run.policy_version} is gone or altered")
-        return Policy.from_canonical(text)
 
     # what is deployed, and the gauges
 

@@ -31,6 +31,7 @@ from tests.fakes.table import FakeTable
 from tests.fakes.time import FakeClock, FakeTimeLeft, FakeTokens
 
 WORKER_TIMEOUT = timedelta(seconds=120)
+REGION = "eu-central-1"
 LEASE = WORKER_TIMEOUT + timedelta(seconds=30)
 VISIBILITY = WORKER_TIMEOUT * 6
 RESERVED = vars(logging.makeLogRecord({})).keys() | {"message", "asctime"}  # field names that logging refuses
@@ -154,7 +155,7 @@ class World:
             target=self._target,
             discovery=self.trace.wrap("discovery", self),
             gauges=self.trace.wrap("gauges", self.gauges),
-            closing=Closing(ledger, evidence, events, self.clock, self.tokens, self._log),
+            closing=Closing(ledger, evidence, events, self.clock, self.tokens, self._log, REGION),
             policies=self.policies,
             clock=self.clock,
             token=self.tokens,

@@ -21,6 +21,8 @@ for package in (handlers, sexton):
         importlib.import_module(module.name)
 for name in ("discovery", "worker", "reconciler"):
     assert callable(importlib.import_module("handlers." + name).handler)
+from sexton.prices import list_prices
+list_prices()
 import boto3
 for service in sys.argv[2:]:
     boto3.client(service, region_name="eu-central-1")

@@ -41,6 +41,11 @@ class Clients:
         self._session = session or Session()
         self.delete_timeout = delete_timeout
 
+    @property
+    def region(self) -> str:
+        """The session's region."""
+        return str(self._session.region_name)
+
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         """The ledger's; every write that it repeats is recognised by its id."""

@@ -29,6 +29,11 @@ class Wiring:
         self._settings = settings
         self._clients = Clients(session, settings.delete_timeout)
 
+    @property
+    def region(self) -> str:
+        """The region that the clients are for."""
+        return self._clients.region
+
     def table(self) -> ports.Table:
         """The ledger's table."""
         return DynamoTable(self._clients.dynamodb, self._settings.ledger_table)
