@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sexton.deployment import Deployment
+    from sexton.doctor import Diagnosis
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
 Stack = Annotated[str, typer.Option("--stack", envvar="SEXTON_STACK", help="The stack's name.")]
@@ -49,6 +50,13 @@ def connect(stack: str) -> Deployment:
     from sexton.aws.stack import connect
 
     return connect(stack)
+
+
+def examine(stack: str, policies: Sequence[str], folder: Path) -> Diagnosis:
+    """What the doctor finds; tests put their own in its place."""
+    from sexton.aws.doctor import examine
+
+    return examine(stack, policies, folder)
 
 
 def _version(asked: bool) -> None:
@@ -266,6 +274,29 @@ def verify(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton") -> 
         put_json(found)
     else:
         _show(cli_tables.verdict(found))
+    raise typer.Exit(0 if found.holds else 1)
+
+
+@app.command("doctor")
+def doctor(
+    policies: Annotated[
+        list[str] | None, typer.Argument(metavar="[POLICY]...", help="Policies to look at; all if left out.")
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--policies", help="A folder of policies to compare with, if it is there.")
+    ] = Path("policies"),
+    as_json: Json = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """Check that stack and store are as Sexton relies on, and say what to mend. Exit 1 if anything failed."""
+    from sexton import cli_doctor
+    from sexton.cli_output import put_json
+
+    found = examine(stack, policies or (), folder)
+    if as_json:
+        put_json(found)
+    else:
+        _show(cli_doctor.diagnosis(found))
     raise typer.Exit(0 if found.holds else 1)
 
 

@@ -89,7 +89,8 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
     """
     with calls():
         session = session or Session()
-        account, outputs = _find(stack, session)
+        stack_id, outputs = find(stack, session)
+        account = stack_id.split(":")[4]
         clients = Clients(session)
         buckets = clients.s3
 
@@ -109,8 +110,8 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
         )
 
 
-def _find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
-    """The stack's account and outputs."""
+def find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
+    """The stack's id, which is an ARN, and its outputs. Raises StackNotFound, BadConfiguration."""
     cloudformation = cast("CloudFormationClient", _client(session, "cloudformation", READ, attempts=2))
     try:
         found = cloudformation.describe_stacks(StackName=stack)["Stacks"]
@@ -123,7 +124,7 @@ def _find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
     if missing:
         state = found[0]["StackStatus"]
         raise StackNotFound(f"stack {stack!r} ({state}) is not Sexton's, or not yet: it has no {', '.join(missing)}")
-    return found[0]["StackId"].split(":")[4], outputs
+    return found[0]["StackId"], outputs
 
 
 def _caller(session: Session) -> str:

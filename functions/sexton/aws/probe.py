@@ -1,0 +1,120 @@
+"""A probe: one look at one thing, that never breaks off. And the site: the stack that the probes look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from boto3.session import Session
+from botocore.config import Config
+from pydantic import ValidationError
+
+from sexton.aws import settings
+from sexton.aws.clients import CONNECT, READ
+from sexton.aws.errors import SDK_ERRORS, failure_of
+from sexton.aws.settings import Settings
+from sexton.deployment import Deployment
+from sexton.doctor import Check, CheckName, could_not_look
+from sexton.errors import CallFailed
+from sexton.grants import DISCOVERY, FUNCTIONS, WORKER, Arns
+from sexton.ports import Clock
+
+DEPLOY = "deploy the stack again"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One look, and the actions that it takes."""
+
+    name: CheckName
+    of: str
+    needs: str
+    look: Callable[[], Iterable[Check]]
+
+    def checks(self) -> Iterator[Check]:
+        """What was found; where the look broke off, a check that says so stands last."""
+        try:
+            yield from self.look()
+        except SDK_ERRORS as error:
+            yield could_not_look(self.name, self.of, failure_of(error), self.needs)
+        except CallFailed as error:
+            yield could_not_look(self.name, self.of, error.failure, self.needs)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A deployed stack, under the rights of whoever asks. Every method may raise what botocore raises."""
+
+    stack: str
+    stack_id: str
+    outputs: Mapping[str, str]
+    session: Session
+    deployment: Deployment
+    _clients: dict[tuple[str, int], Any] = field(default_factory=dict)
+    _functions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def region(self) -> str:
+        """The stack's region."""
+        return self.stack_id.split(":")[3]
+
+    @property
+    def account(self) -> str:
+        """The stack's account, which every bucket must belong to."""
+        return self.stack_id.split(":")[4]
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of this machine."""
+        return self.deployment.clock
+
+    def client(self, service: str, attempts: int = 2) -> Any:
+        """A client; `attempts` = 1 where a repeat would look like another effect."""
+        if (service, attempts) not in self._clients:
+            retries: Any = {"mode": "standard", "total_max_attempts": attempts}
+            make: Any = self.session.client  # its stubs know each service by a literal name only
+            config = Config(connect_timeout=CONNECT, read_timeout=READ, retries=retries)
+            self._clients[service, attempts] = make(service, config=config)
+        return self._clients[service, attempts]
+
+    def function(self, name: str) -> Mapping[str, Any]:
+        """The configuration of `discovery`, `worker` or `reconciler`; it takes lambda:GetFunctionConfiguration."""
+        if name not in self._functions:
+            self._functions[name] = self.client("lambda").get_function_configuration(FunctionName=self.named(name))
+        return self._functions[name]
+
+    def named(self, function: str) -> str:
+        """The deployed name of a function."""
+        return self.outputs[f"{function.capitalize()}FunctionName"]
+
+    def settings(self) -> Settings | None:
+        """What the worker was told; None where it cannot be read, which is told by a check of its own."""
+        try:
+            return settings.read(self.environment(WORKER))
+        except ValidationError:
+            return None
+
+    def environment(self, function: str) -> Mapping[str, str]:
+        """The variables of a function."""
+        variables: Mapping[str, str] = self.function(function).get("Environment", {}).get("Variables", {})
+        return variables
+
+    @cached_property
+    def roles(self) -> Mapping[str, str]:
+        """The ARNs of the functions' roles."""
+        return {name: self.function(name)["Role"] for name in FUNCTIONS}
+
+    @property
+    def arns(self) -> Arns:
+        """The stack's parts."""
+        discovery = self.function(DISCOVERY)["FunctionArn"]
+        partition = discovery.split(":")[1]
+        where = f"{self.region}:{self.account}"
+        return Arns(
+            ledger=f"arn:{partition}:dynamodb:{where}:table/{self.outputs['LedgerTableName']}",
+            evidence=f"arn:{partition}:s3:::{self.outputs['EvidenceBucketName']}",
+            jobs=f"arn:{partition}:sqs:{where}:{self.outputs['JobsQueueUrl'].rpartition('/')[2]}",
+            discovery=discovery,
+        )

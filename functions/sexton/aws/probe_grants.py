@@ -1,0 +1,75 @@
+"""Probes of what the functions' roles may do: all that they need, and nothing that they must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from sexton import grants
+from sexton.aws import simulation
+from sexton.aws.probe import DEPLOY, Probe, Site
+from sexton.doctor import Check, CheckName
+from sexton.grants import FUNCTIONS, Arns, Grant
+from sexton.policy import Policy
+
+Listed = Callable[[Arns, Sequence[Policy]], Iterable[Grant]]
+SHOWN = 5  # refusals that a check names
+
+
+def probes(site: Site, policies: Sequence[Policy]) -> Iterator[Probe]:
+    """Two for each function."""
+    for function in FUNCTIONS:
+        yield _probe(site, policies, CheckName.GRANTS, function, _needed)
+        yield _probe(site, policies, CheckName.EXCESS, function, _excess)
+
+
+def _probe(
+    site: Site,
+    policies: Sequence[Policy],
+    name: CheckName,
+    function: str,
+    judge: Callable[[Site, Sequence[Policy], str], Iterable[Check]],
+) -> Probe:
+    return Probe(name, function, simulation.NEEDS, lambda: judge(site, policies, function))
+
+
+def _needed(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
+    asked = _asked(grants.needed, site, policies, of)
+    missing = [text for grant in asked for text in _texts(grant, _refused(site, grant))]
+    if missing:
+        to_do = f"{DEPLOY}: the rights follow from the policies; if they are refused then, a boundary takes them away"
+        yield Check.failed(CheckName.GRANTS, of, f"it may not {_listed(missing)}", to_do)
+    else:
+        found = f"allowed: {sum(len(grant.actions) for grant in asked)} rights on {len(_resources(asked))} resources"
+        yield Check.ok(CheckName.GRANTS, of, f"{found}, as far as its own policies go")
+
+
+def _excess(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
+    asked = _asked(grants.excessive, site, policies, of)
+    allowed = [text for grant in asked for text in _texts(grant, set(grant.actions) - set(_refused(site, grant)))]
+    if allowed:
+        to_do = f"take it away from {site.roles[of]}: least privilege is one of the promises"
+        yield Check.failed(CheckName.EXCESS, of, f"it may {_listed(allowed)}", to_do)
+    else:
+        yield Check.ok(CheckName.EXCESS, of, "it may neither delete evidence nor do what is another function's")
+
+
+def _asked(listed: Listed, site: Site, policies: Sequence[Policy], function: str) -> list[Grant]:
+    return [grant for grant in listed(site.arns, policies) if grant.function == function]
+
+
+def _refused(site: Site, grant: Grant) -> list[str]:
+    role = site.roles[grant.function]
+    return simulation.refused(site.client("iam"), role, grant.actions, grant.resource, grant.context)
+
+
+def _texts(grant: Grant, actions: Iterable[str]) -> list[str]:
+    return [f"{action} on {grant.resource}" for action in sorted(actions)]
+
+
+def _resources(asked: Sequence[Grant]) -> set[str]:
+    return {grant.resource for grant in asked}
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return ", ".join(texts[:SHOWN]) + more
