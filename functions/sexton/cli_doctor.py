@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sexton.cli_output import facts, many, table
@@ -18,11 +18,15 @@ def diagnosis(found: Diagnosis) -> Iterator[RenderableType]:
     yield ""
     advice = [check for verdict in VERDICTS for check in found.checks if check.verdict == verdict and check.to_do]
     if advice:
-        yield facts(_line(check) for check in advice)
+        yield facts(_gathered(advice))
         yield ""
     counts = ", ".join(f"{found.counts[verdict]} {verdict}" for verdict in VERDICTS)
-    yield facts((("checks", f"{many(len(found.checks), 'check')}: {counts}"),))
+    yield facts((("in all", f"{many(len(found.checks), 'check')}: {counts}"),))
 
 
-def _line(check: Check) -> tuple[str, str]:
-    return f"{check.verdict}: {check.name}", f"{check.of}: {check.to_do}"
+def _gathered(advice: Iterable[Check]) -> Iterator[tuple[str, str]]:
+    """The same advice once, with all that it is for."""
+    of: dict[tuple[str, str], list[str]] = {}
+    for check in advice:
+        of.setdefault((f"{check.verdict}: {check.name}", check.to_do), []).append(check.of)
+    return ((what, f"{', '.join(each)}: {to_do}") for (what, to_do), each in of.items())

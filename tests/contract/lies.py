@@ -27,6 +27,8 @@ class Lie:
         return case == self.case and self.world in given and (not self.only or bool(set(self.only) & set(given)))
 
 
+_APART = "moto lists delete markers apart from versions, and their order within a second is lost"
+_NO_PAGES = "moto lists all uploads in the order in which they were begun, whatever page is asked for"
 _NO_ETAGS = "moto ignores the ETag of a key in DeleteObjects, and deletes"
 
 LIES: tuple[Lie, ...] = (
@@ -39,6 +41,22 @@ LIES: tuple[Lie, ...] = (
         "moto writes characters into a listing's StartAfter that XML cannot carry",
         only=("control", "escape", "noncharacter"),
     ),
+    Lie("moto", "test_versions_and_markers_come_key_by_key_and_the_newest_first", _APART),
+    Lie("moto", "test_pages_of_versions_miss_nothing_and_repeat_nothing", _APART, only=("1", "2")),
+    Lie("moto", "test_the_order_within_one_second_is_that_of_the_answer", _APART),
+    Lie("moto", "test_exactly_the_given_versions_are_removed", _APART),
+    Lie(
+        "moto",
+        "test_versions_start_after_a_key_that_need_not_be_there",
+        "moto takes a KeyMarker without a version for the first entry of the page before",
+    ),
+    Lie(
+        "moto",
+        "test_a_locked_version_is_told_and_no_other_is_kept",
+        "moto refuses the whole of a DeleteObjects that names a locked version",
+    ),
+    Lie("moto", "test_uploads_come_in_the_order_of_their_keys_each_once", _NO_PAGES),
+    Lie("moto", "test_uploads_start_after_a_key_that_need_not_be_there", _NO_PAGES),
     Lie(
         "moto",
         "test_a_message_received_too_often_is_moved_to_the_dead_letters",

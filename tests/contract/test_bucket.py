@@ -6,7 +6,7 @@ from datetime import UTC
 
 import pytest
 from sexton.errors import Failure, ReasonClass
-from sexton.item import Item
+from sexton.item import Item, fits_xml
 from sexton.ports import Bucket, Removed
 
 from tests.contract.worlds import World, failure_in, listed
@@ -41,6 +41,10 @@ KEYS = {
     "noncharacter": "a\uffffb",
 }
 odd_keys = pytest.mark.parametrize("key", [pytest.param(key, id=name) for name, key in KEYS.items()])
+# Neither emulator lists versions or uploads of the others rightly: those are among the recorded answers.
+odd_keys_in_xml = pytest.mark.parametrize(
+    "key", [pytest.param(key, id=name) for name, key in KEYS.items() if fits_xml(key)]
+)
 
 VERSIONED = pytest.mark.parametrize("versioning", ["Unversioned", "Enabled"])
 

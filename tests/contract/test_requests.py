@@ -23,6 +23,7 @@ from tests.contract.worlds import AwsWorld, failure_in
 from tests.fakes.calls import Calls, count_on, counting
 
 ITEM = Item("a", '"5d41402abc4b2a76b9719d911017c592"', 1, "STANDARD", None)
+VERSION = ITEM._replace(version_id="v")
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nobody listens
 
 
@@ -55,6 +56,11 @@ def test_every_request_to_a_bucket_names_its_owner(aws: AwsWorld) -> None:
         bucket.list("")
         bucket.head("a")
         bucket.remove([ITEM, ITEM._replace(key="a\u0001")])
+        bucket.list_versions("")
+        bucket.remove_versions([VERSION, VERSION._replace(key="a\u0001")])
+        bucket.list_uploads("")
+        bucket.abort_upload(VERSION)
+        bucket.tags([ITEM])
         evidence.put_once("k.json", b"{}")
         evidence.get("k.json")
         list(evidence.list(""))
@@ -62,6 +68,10 @@ def test_every_request_to_a_bucket_names_its_owner(aws: AwsWorld) -> None:
     assert {operation for operation, _ in seen} == {
         "GetBucketVersioning",
         "ListObjectsV2",
+        "ListObjectVersions",
+        "ListMultipartUploads",
+        "AbortMultipartUpload",
+        "GetObjectTagging",
         "HeadObject",
         "DeleteObjects",
         "DeleteObject",

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Protocol, cast
 
@@ -49,6 +50,16 @@ class BucketHands(Protocol):
 
     def versions(self, key: str) -> int:
         """How many versions that are no markers the key has."""
+
+    def delete_version(self, key: str, version_id: str) -> None: ...
+
+    def lock(self, key: str, version_id: str, how: str) -> None:
+        """Put a version under `GOVERNANCE` or `COMPLIANCE` until tomorrow, or under a legal `HOLD`."""
+
+    def tag(self, key: str, tags: Mapping[str, str], version_id: str | None = None) -> None: ...
+
+    def begin_upload(self, key: str) -> str:
+        """The id of an upload of many parts that is never completed."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +102,13 @@ class World(Protocol):
 
     def bucket(self, versioning: str = "Unversioned") -> tuple[ports.Bucket, BucketHands]: ...
 
+    def locking_bucket(self) -> tuple[ports.Bucket, BucketHands]:
+        """A versioned bucket with Object Lock."""
+
     def missing_bucket(self) -> ports.Bucket: ...
 
     def lose_reply_of_remove(self, bucket: ports.Bucket) -> None:
-        """The next removal takes place, and its reply is lost."""
+        """The next removal takes place, of whatever kind, and its reply is lost."""
 
     def queue(self, max_receive_count: int = 100) -> tuple[ports.Queue, ports.Deliveries, QueueHands]: ...
 
@@ -129,13 +143,17 @@ class FakeWorld:
         fake = FakeBucket(self.clock, versioning)
         return fake, _FakeBucketHands(fake)
 
+    def locking_bucket(self) -> tuple[ports.Bucket, BucketHands]:
+        return self.bucket("Enabled")
+
     def missing_bucket(self) -> ports.Bucket:
         fake = FakeBucket(self.clock)
         fake.missing = True
         return fake
 
     def lose_reply_of_remove(self, bucket: ports.Bucket) -> None:
-        cast(FakeBucket, bucket).fail_next("remove", LOST_REPLY)
+        for method in ("remove", "remove_versions", "abort_upload"):
+            cast(FakeBucket, bucket).fail_next(method, LOST_REPLY)
 
     def queue(self, max_receive_count: int = 100) -> tuple[ports.Queue, ports.Deliveries, QueueHands]:
         fake = FakeQueue(self.clock, max_receive_count=max_receive_count)
@@ -169,6 +187,18 @@ class _FakeBucketHands:
 
     def versions(self, key: str) -> int:
         return sum(version.item is not None for version in self.fake.versions.get(key, []))
+
+    def delete_version(self, key: str, version_id: str) -> None:
+        self.fake.delete_version(key, version_id)
+
+    def lock(self, key: str, version_id: str, how: str) -> None:
+        self.fake.lock_version(key, version_id)
+
+    def tag(self, key: str, tags: Mapping[str, str], version_id: str | None = None) -> None:
+        self.fake.tag(key, dict(tags), version_id)
+
+    def begin_upload(self, key: str) -> str:
+        return str(self.fake.begin_upload(key).version_id)
 
 
 @dataclass
@@ -244,11 +274,15 @@ class AwsWorld:
             )
         return self._port(name), _S3Hands(self.clients, name)
 
+    def locking_bucket(self) -> tuple[ports.Bucket, BucketHands]:
+        name = self._new_bucket("locked", ObjectLockEnabledForBucket=True)
+        return self._port(name), _S3Hands(self.clients, name)
+
     def missing_bucket(self) -> ports.Bucket:
         return self._port(_new("missing"))
 
     def lose_reply_of_remove(self, bucket: ports.Bucket) -> None:
-        for operation in ("DeleteObjects", "DeleteObject"):
+        for operation in ("DeleteObjects", "DeleteObject", "AbortMultipartUpload"):
             self._lose_reply(self.clients.s3_deletes, operation)
 
     def queue(self, max_receive_count: int = 100) -> tuple[ports.Queue, ports.Deliveries, QueueHands]:
@@ -293,10 +327,10 @@ class AwsWorld:
     def _port(self, name: str) -> S3Bucket:
         return S3Bucket(self.clients.s3, self.clients.s3_deletes, name, self.account)
 
-    def _new_bucket(self, kind: str) -> str:
+    def _new_bucket(self, kind: str, **more: bool) -> str:
         name = _new(kind)
         self.clients.s3.create_bucket(
-            Bucket=name, CreateBucketConfiguration={"LocationConstraint": cast(Any, self.region)}
+            Bucket=name, CreateBucketConfiguration={"LocationConstraint": cast(Any, self.region)}, **cast(Any, more)
         )
         return name
 
@@ -332,6 +366,28 @@ class _S3Hands:
     def versions(self, key: str) -> int:
         listed = self.clients.s3.list_object_versions(Bucket=self.bucket)
         return sum(each["Key"] == key for each in listed.get("Versions", []))
+
+    def delete_version(self, key: str, version_id: str) -> None:
+        self.clients.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=version_id)
+
+    def lock(self, key: str, version_id: str, how: str) -> None:
+        which = {"Bucket": self.bucket, "Key": key, "VersionId": version_id}
+        if how == "HOLD":
+            self.clients.s3.put_object_legal_hold(**cast(Any, which), LegalHold={"Status": "ON"})
+        else:
+            until = datetime.now(UTC) + timedelta(days=1)
+            retention = {"Mode": how, "RetainUntilDate": until}
+            self.clients.s3.put_object_retention(**cast(Any, which), Retention=cast(Any, retention))
+
+    def tag(self, key: str, tags: Mapping[str, str], version_id: str | None = None) -> None:
+        version = {"VersionId": version_id} if version_id else {}
+        tagging = {"TagSet": [{"Key": name, "Value": value} for name, value in tags.items()]}
+        self.clients.s3.put_object_tagging(
+            Bucket=self.bucket, Key=key, Tagging=cast(Any, tagging), **cast(Any, version)
+        )
+
+    def begin_upload(self, key: str) -> str:
+        return self.clients.s3.create_multipart_upload(Bucket=self.bucket, Key=key)["UploadId"]
 
 
 @dataclass
@@ -389,3 +445,26 @@ def listed(bucket: ports.Bucket, prefix: str = "", limit: int = 1000) -> list[It
         items += page.items
         if not page.truncated:
             return items
+
+
+def all_versions(bucket: ports.Bucket, prefix: str = "", limit: int = 1000) -> list[Item]:
+    """All versions and delete markers, page by page."""
+    return _every(bucket.list_versions, prefix, limit)
+
+
+def all_uploads(bucket: ports.Bucket, prefix: str = "", limit: int = 1000) -> list[Item]:
+    """All incomplete uploads, page by page."""
+    return _every(bucket.list_uploads, prefix, limit)
+
+
+def _every(pages: Callable[[str, str, str, int], ports.Versions], prefix: str, limit: int) -> list[Item]:
+    items: list[Item] = []
+    after = ("", "")
+    while True:
+        page = pages(prefix, *after, limit)
+        items += page.items
+        after = (page.next_key, page.next_version)
+        if not page.truncated:
+            assert after == ("", "")
+            return items
+        assert len(page.items) <= limit

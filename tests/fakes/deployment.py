@@ -48,7 +48,7 @@ def deployment(world: World, functions: FakeFunctions, meanwhile: Callable[[], N
     return Deployment(
         ledger=world.ledger,
         evidence=world.evidence,
-        look=lambda bucket, key: world.bucket(bucket).head(key),
+        bucket=world.bucket,
         functions=functions,
         caller=lambda: CALLER,
         clock=world.clock,

@@ -25,6 +25,13 @@ NO_CALL = {"request_timeout"}  # answers without asking AWS
 LOST_REPLY = Failure(ReasonClass.TRANSIENT, "ReplyLost", "the reply was lost", unknown_effect=True)
 LOST_REQUEST = Failure(ReasonClass.TRANSIENT, "RequestLost", "the request was not sent")
 
+# These never raise: they answer for each item.
+ANSWERS: dict[str, Callable[[Any, Failure], object]] = {
+    "bucket.remove": lambda items, failure: {item.key: failure for item in items},
+    "bucket.remove_versions": lambda items, failure: {item.id: failure for item in items},
+    "bucket.abort_upload": lambda item, failure: failure,
+}
+
 P = TypeVar("P")
 
 
@@ -107,9 +114,10 @@ class Trace:
             if nth in self.after:
                 self.after[nth](call)
         except CallFailed as failed:
-            if str(call) == "bucket.remove":  # never raises: it answers for each key
-                return {item.key: failed.failure for item in cast(Any, call.args[0])}
-            raise
+            answer = ANSWERS.get(str(call))
+            if answer is None:
+                raise
+            return answer(call.args[0], failed.failure)
         return result
 
 

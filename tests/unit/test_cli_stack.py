@@ -88,7 +88,7 @@ def test_a_look_at_an_object_has_its_expected_owner(session: StubbedSession) -> 
         http_status_code=404,
         expected_params={"Bucket": "logs", "Key": "a//b", "ExpectedBucketOwner": "123456789012"},
     )
-    assert deployment.look("logs", "a//b") is None
+    assert deployment.bucket("logs").head("a//b") is None
 
 
 def test_no_such_stack(session: StubbedSession) -> None:

@@ -38,9 +38,8 @@ def probes(site: Site) -> Iterator[Probe]:
     yield Probe(CheckName.CLOCK, "this machine", "sts:GetCallerIdentity", lambda: _clock(site))
     for name in FUNCTIONS:
         yield from _of_function(site, name)
-    tick = site.named(RECONCILER)
-    yield Probe(CheckName.TICK_SCHEDULE, tick, SCHEDULES, lambda: _tick_schedule(site, tick))
-    yield Probe(CheckName.TICK_ALIVE, tick, LOGS, lambda: _tick_alive(site, tick))
+    yield Probe(CheckName.TICK_SCHEDULE, RECONCILER, SCHEDULES, lambda: _tick_schedule(site))
+    yield Probe(CheckName.TICK_ALIVE, RECONCILER, LOGS, lambda: _tick_alive(site))
 
 
 def _of_function(site: Site, name: str) -> Iterator[Probe]:
@@ -51,8 +50,7 @@ def _of_function(site: Site, name: str) -> Iterator[Probe]:
 
 def policy_probe(site: Site, rows: Mapping[str, Row]) -> Probe:
     """Of the schedule of each deployed policy, against its row."""
-    of = site.named(DISCOVERY)
-    return Probe(CheckName.POLICY_SCHEDULE, of, SCHEDULES, lambda: _policy_schedules(site, rows))
+    return Probe(CheckName.POLICY_SCHEDULE, DISCOVERY, SCHEDULES, lambda: _policy_schedules(site, rows))
 
 
 def _clock(site: Site) -> Iterator[Check]:
@@ -121,31 +119,31 @@ def _schedules(site: Site, function: str) -> Iterator[Mapping[str, Any]]:
                 yield client.get_schedule(Name=each["Name"], GroupName=each["GroupName"])
 
 
-def _tick_schedule(site: Site, of: str) -> Iterator[Check]:
+def _tick_schedule(site: Site) -> Iterator[Check]:
     name, found = CheckName.TICK_SCHEDULE, list(_schedules(site, RECONCILER))
     enabled = [each for each in found if each.get("State") == "ENABLED"]
     if enabled:
-        yield Check.ok(name, of, f"{enabled[0]['ScheduleExpression']}, enabled")
+        yield Check.ok(name, RECONCILER, f"{enabled[0]['ScheduleExpression']}, enabled")
     elif found:
         to_do = "enable it: until then nothing that crashed is recovered, and no run closes"
-        yield Check.failed(name, of, f"schedule {found[0]['Name']} is {found[0].get('State')}", to_do)
+        yield Check.failed(name, RECONCILER, f"schedule {found[0]['Name']} is {found[0].get('State')}", to_do)
     else:
-        yield Check.failed(name, of, "no schedule invokes it", DEPLOY)
+        yield Check.failed(name, RECONCILER, "no schedule invokes it", DEPLOY)
 
 
-def _tick_alive(site: Site, of: str) -> Iterator[Check]:
+def _tick_alive(site: Site) -> Iterator[Check]:
     """By its log: the metrics of a function come minutes late."""
     name, function = CheckName.TICK_ALIVE, site.function(RECONCILER)
-    group = function.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{of}")
+    group = function.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{site.named(RECONCILER)}")
     minutes = f"{TICKS.seconds // 60} minutes"
     if _logged(site, group, ENDED_TICK):
-        yield Check.ok(name, of, f"a tick came through in the last {minutes}")
+        yield Check.ok(name, RECONCILER, f"a tick came through in the last {minutes}")
     elif _logged(site, group, ""):
         found = f"it was invoked in the last {minutes}, and no tick came through"
-        yield Check.failed(name, of, found, f"read its log: aws logs tail {group}")
+        yield Check.failed(name, RECONCILER, found, f"read its log: aws logs tail {group}")
     else:
         to_do = f"see {CheckName.TICK_SCHEDULE}; right after a deployment, ask again in a few minutes"
-        yield Check.failed(name, of, f"it logged nothing in the last {minutes}", to_do)
+        yield Check.failed(name, RECONCILER, f"it logged nothing in the last {minutes}", to_do)
 
 
 def _logged(site: Site, group: str, pattern: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from sexton.aws.probe import DEPLOY, Probe, Site
 from sexton.doctor import Check, CheckName
 
+OF = "ledger"
 INDEX = "open"
 EXPIRY = "expires_at"
 KEYS = {"pk": "HASH", "sk": "RANGE"}
@@ -16,33 +17,32 @@ INDEX_KEYS = {"open_pk": "HASH", "open_sk": "RANGE"}
 
 def probes(site: Site) -> Iterator[Probe]:
     """Of the table, its index, its recovery and its expiry."""
-    table = site.outputs["LedgerTableName"]
 
     def ask(call: str) -> Any:
-        return getattr(site.client("dynamodb"), call)(TableName=table)
+        return getattr(site.client("dynamodb"), call)(TableName=site.outputs["LedgerTableName"])
 
     describe = "dynamodb:DescribeTable"
-    yield Probe(CheckName.LEDGER_TABLE, table, describe, lambda: _table(table, ask("describe_table")["Table"]))
-    yield Probe(CheckName.LEDGER_INDEX, table, describe, lambda: _index(table, ask("describe_table")["Table"]))
+    yield Probe(CheckName.LEDGER_TABLE, OF, describe, lambda: _table(ask("describe_table")["Table"]))
+    yield Probe(CheckName.LEDGER_INDEX, OF, describe, lambda: _index(ask("describe_table")["Table"]))
     yield Probe(
         CheckName.LEDGER_RECOVERY,
-        table,
+        OF,
         "dynamodb:DescribeContinuousBackups",
-        lambda: _recovery(table, ask("describe_continuous_backups")["ContinuousBackupsDescription"]),
+        lambda: _recovery(ask("describe_continuous_backups")["ContinuousBackupsDescription"]),
     )
     yield Probe(
         CheckName.LEDGER_EXPIRY,
-        table,
+        OF,
         "dynamodb:DescribeTimeToLive",
-        lambda: _expiry(table, ask("describe_time_to_live")["TimeToLiveDescription"]),
+        lambda: _expiry(ask("describe_time_to_live")["TimeToLiveDescription"]),
     )
 
 
-def _table(of: str, table: Any) -> Iterator[Check]:
+def _table(table: Any) -> Iterator[Check]:
     name = CheckName.LEDGER_TABLE
     if table["TableStatus"] not in ("ACTIVE", "UPDATING") or _keys(table) != KEYS:
         found = f"{table['TableStatus']}, keys {', '.join(_keys(table))}"
-        yield Check.failed(name, of, found, f"wait until it is active; if its keys are others, {DEPLOY}")
+        yield Check.failed(name, OF, found, f"wait until it is active; if its keys are others, {DEPLOY}")
         return
     troubles = []
     if table.get("BillingModeSummary", {}).get("BillingMode") != "PAY_PER_REQUEST":
@@ -50,40 +50,40 @@ def _table(of: str, table: Any) -> Iterator[Check]:
     if not table.get("DeletionProtectionEnabled"):
         troubles.append("it can be deleted")
     if troubles:
-        yield Check.warning(name, of, "; ".join(troubles), f"{DEPLOY}: it sets on-demand and deletion protection")
+        yield Check.warning(name, OF, "; ".join(troubles), f"{DEPLOY}: it sets on-demand and deletion protection")
     else:
-        yield Check.ok(name, of, "active, on demand, protected from deletion")
+        yield Check.ok(name, OF, "active, on demand, protected from deletion")
 
 
-def _index(of: str, table: Any) -> Iterator[Check]:
+def _index(table: Any) -> Iterator[Check]:
     name = CheckName.LEDGER_INDEX
     index = next((each for each in table.get("GlobalSecondaryIndexes", []) if each["IndexName"] == INDEX), None)
     if index is None or _keys(index) != INDEX_KEYS or index["Projection"]["ProjectionType"] != "ALL":
-        yield Check.failed(name, of, f"there is no index {INDEX!r} as Sexton reads it", DEPLOY)
+        yield Check.failed(name, OF, f"there is no index {INDEX!r} as Sexton reads it", DEPLOY)
     elif index.get("IndexStatus", "ACTIVE") != "ACTIVE":
-        yield Check.failed(name, of, f"index {INDEX!r} is {index['IndexStatus']}", "wait until it is active")
+        yield Check.failed(name, OF, f"index {INDEX!r} is {index['IndexStatus']}", "wait until it is active")
     else:
-        yield Check.ok(name, of, f"index {INDEX!r} is active")
+        yield Check.ok(name, OF, f"index {INDEX!r} is active")
 
 
-def _recovery(of: str, backups: Any) -> Iterator[Check]:
+def _recovery(backups: Any) -> Iterator[Check]:
     state = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus", "DISABLED")
     if state == "ENABLED":
-        yield Check.ok(CheckName.LEDGER_RECOVERY, of, "point-in-time recovery is on")
+        yield Check.ok(CheckName.LEDGER_RECOVERY, OF, "point-in-time recovery is on")
     else:
         found = "point-in-time recovery is off: rows that are lost stay lost"
-        yield Check.warning(CheckName.LEDGER_RECOVERY, of, found, DEPLOY)
+        yield Check.warning(CheckName.LEDGER_RECOVERY, OF, found, DEPLOY)
 
 
-def _expiry(of: str, expiry: Any) -> Iterator[Check]:
+def _expiry(expiry: Any) -> Iterator[Check]:
     state, attribute = expiry.get("TimeToLiveStatus", "DISABLED"), expiry.get("AttributeName")
     if state in ("ENABLED", "ENABLING") and attribute == EXPIRY:
-        yield Check.ok(CheckName.LEDGER_EXPIRY, of, f"closed work leaves by {EXPIRY}")
+        yield Check.ok(CheckName.LEDGER_EXPIRY, OF, f"closed work leaves by {EXPIRY}")
     elif state in ("ENABLED", "ENABLING"):
         found = f"rows leave by {attribute!r}, which is none of Sexton's"
-        yield Check.failed(CheckName.LEDGER_EXPIRY, of, found, DEPLOY)
+        yield Check.failed(CheckName.LEDGER_EXPIRY, OF, found, DEPLOY)
     else:
-        yield Check.warning(CheckName.LEDGER_EXPIRY, of, "closed work never leaves the table", DEPLOY)
+        yield Check.warning(CheckName.LEDGER_EXPIRY, OF, "closed work never leaves the table", DEPLOY)
 
 
 def _keys(described: Any) -> dict[str, str]:
