@@ -99,9 +99,18 @@ class NoncurrentVersions:
         key = listing.items[number].key
         if number + 1 < len(listing.items):
             return listing.items[number + 1].key != key
-        if not listing.truncated:
-            return True
-        return sum(other.key == key for other in self.bucket.list_versions(key, limit=2).items) == 1
+        return not listing.truncated or self._has_one_entry(key)
+
+    def _has_one_entry(self, key: str) -> bool:
+        """Listing on until that is certain: S3 may always show fewer entries than it was asked for."""
+        entries, after = 0, ("", "")
+        while True:
+            listing = self.bucket.list_versions(key, *after, limit=2)
+            here = sum(item.key == key for item in listing.items)
+            entries += here
+            if entries > 1 or here < len(listing.items) or not listing.truncated:
+                return entries == 1
+            after = listing.next_key, listing.next_version
 
 
 def _later(successor: datetime | None, own: datetime | None) -> datetime | None:

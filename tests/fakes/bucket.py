@@ -57,6 +57,7 @@ class FakeBucket:
         self.clock = clock
         self.state = versioning
         self.missing = False
+        self.most = MAX_KEYS  # entries of one page, whatever is asked for
         self.calls: Counter[str] = Counter()
         self.versions: dict[str, list[Version]] = {}
         self.locked: set[str] = set()
@@ -78,7 +79,7 @@ class FakeBucket:
         self._called("list")
         items: list[Item] = []
         for item in self._current_after(prefix, start_after):
-            if len(items) == min(limit, MAX_KEYS):
+            if len(items) == min(limit, self.most):
                 return Listing(items, truncated=True)
             items.append(item)
         return Listing(items, truncated=False)
@@ -101,7 +102,7 @@ class FakeBucket:
         if after_version and not after_key:
             raise ValueError("a version to begin after needs its key")
         self._called("list_versions")
-        return _page(self._versions_after(prefix, after_key, after_version), limit)
+        return _page(self._versions_after(prefix, after_key, after_version), min(limit, self.most))
 
     def remove_versions(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
         if len(items) > MAX_KEYS or len({item.id for item in items}) != len(items):
@@ -120,7 +121,10 @@ class FakeBucket:
         self._called("list_uploads")
         begin = (after_key, after_upload) if after_upload else (after_key, "\U0010ffff")
         found = (self.uploads[key, upload] for key, upload in sorted(self.uploads) if key.startswith(prefix))
-        return _page((item for item in found if not after_key or (item.key, item.version_id or "") > begin), limit)
+        return _page(
+            (item for item in found if not after_key or (item.key, item.version_id or "") > begin),
+            min(limit, self.most),
+        )
 
     def abort_upload(self, item: Item) -> Removed | Failure:
         failed, acts = self._failure_of_call("abort_upload")
@@ -317,7 +321,7 @@ class FakeBucket:
 
 def _page(found: Iterator[Item], limit: int) -> Versions:
     """So many of what was found, and where to go on if there is more."""
-    items = [*islice(found, min(limit, MAX_KEYS))]
+    items = [*islice(found, limit)]
     if next(found, None) is None or not items:
         return Versions(items, truncated=False)
     return Versions(items, True, items[-1].key, items[-1].version_id or "")

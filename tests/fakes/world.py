@@ -52,6 +52,21 @@ def policy(**changes: object) -> Policy:
     return Policy.model_validate(fields)
 
 
+def purge_policy(**changes: object) -> Policy:
+    """The same for noncurrent versions; fields of `source` can be given beside the others."""
+    source: dict[str, object] = {"kind": "s3", "bucket": "logs", "prefixes": ["app/"], "versions": "noncurrent"}
+    for name in ("prefixes", "keep_latest", "purge_markers", "include", "exclude"):
+        if name in changes:
+            source[name] = changes.pop(name)
+    return policy(**{"id": "versions-purge", "source": source, "action": "purge", **changes})
+
+
+def uploads_policy(**changes: object) -> Policy:
+    """The same for incomplete uploads, older than 7 days."""
+    source = {"kind": "s3_uploads", "bucket": "logs", "prefixes": ["app/"]}
+    return policy(**{"id": "uploads-abort", "source": source, "action": "abort", "retain": "P7D", **changes})
+
+
 @dataclass
 class World:
     """The ports are the fakes; what the flows see of them goes through `trace`."""

@@ -25,17 +25,17 @@ def states(world: World, run_id: str) -> dict[str, str]:
 
 
 def ends(world: World, run_id: str) -> dict[str, list[str]]:
-    """Every planned key with every outcome that it has: one each, if all is well.
+    """Every planned item with every outcome that it has: one each, if all is well. A version is named `key?id`.
 
     This does not use the code that balances the books.
     """
     found: dict[str, list[str]] = {}
     for each in world.ledger.jobs(run_id):
-        keys = [line["key"] for line in _lines(world, each.part_key)]
+        keys = [named(line) for line in _lines(world, each.part_key)]
         for key in keys:
             found.setdefault(key, [])
         for line in _outcomes(world, each.outcome_files):
-            found[line["key"]].append(_name(line["outcome"], line.get("reason")))
+            found[named(line)].append(_name(line["outcome"], line.get("reason")))
         if each.state not in (JobState.DEAD, JobState.CANCELLED):
             continue
         told = {line["index"] for line in _outcomes(world, each.files)}
@@ -43,6 +43,11 @@ def ends(world: World, run_id: str) -> dict[str, list[str]]:
         for index in set(each.indexes()) - told:
             found[keys[index]].append(implied)
     return found
+
+
+def named(line: dict[str, str]) -> str:
+    """How an item is named here, from its line in a part or in an outcome file."""
+    return f"{line['key']}?{line['version_id']}" if "version_id" in line else line["key"]
 
 
 def tally(world: World, run_id: str) -> dict[str, int]:
