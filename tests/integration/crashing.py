@@ -16,7 +16,7 @@ from typing import NamedTuple
 import sexton
 from sexton import message
 from sexton.errors import Failure, SextonError
-from sexton.item import Item
+from sexton.item import Item, ItemId
 from sexton.job import JobState
 from sexton.ports import Listing, Removed, TimeLeft
 from sexton.working import Answer
@@ -168,6 +168,13 @@ class TroubledBucket(FakeBucket):
             raise Crash("poison")
         failing = {item.key: self.flaky[item.key].pop(0) for item in items if self.flaky.get(item.key)}
         return {**super().remove([item for item in items if item.key not in failing]), **failing}
+
+    def remove_versions(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
+        failing = {item.id: self.flaky[item.key].pop(0) for item in items if self.flaky.get(item.key)}
+        return {**super().remove_versions([item for item in items if item.id not in failing]), **failing}
+
+    def abort_upload(self, item: Item) -> Removed | Failure:
+        return self.flaky[item.key].pop(0) if self.flaky.get(item.key) else super().abort_upload(item)
 
 
 class LastingWorld(World):

@@ -21,6 +21,7 @@ from sexton.run import RunId, RunState
 from tests.fakes.time import START
 from tests.fakes.world import policy
 from tests.integration.crashing import FLOWS, LastingWorld, SitedTrace, sites
+from tests.integration.histories import history
 from tests.integration.seen import ends
 
 RUN = RunId("logs-expire", START)
@@ -104,9 +105,10 @@ def plan_in_two_goes(world: LastingWorld) -> None:
 
 
 def with_a_slow_listing() -> LastingWorld:
-    """A page takes so long that the planner renews its lease."""
+    """The first page takes so long that the planner renews its lease."""
     world = a_world(job_size=100)
     world.troubled.slow = [timedelta(seconds=61)]
+    world.troubled.most = 4
     return world
 
 
@@ -177,6 +179,94 @@ def with_a_withdrawn_policy() -> LastingWorld:
     return world
 
 
+def with_versions() -> LastingWorld:
+    """Noncurrent versions and lone delete markers, listed in pages of two entries."""
+    source = {"kind": "s3", "bucket": "logs", "prefixes": ["app/"], "versions": "noncurrent", "purge_markers": True}
+    world = LastingWorld({"logs-expire": rule(source=source, action="purge")}, versioning="Enabled")
+    for key in (FLAKY, ODD, REFUSED, REWRITTEN):
+        history(world, key, "v90 v80 v70")
+    for key in ("app/lone", "app/mark", "app/next"):
+        history(world, key, "m60")
+    locked = history(world, "app/locked", "v90 v80")[1]
+    world.troubled.lock_version(locked.key, locked.id)
+    world.troubled.flaky = {FLAKY: [BROKEN, SLOW], ODD: [UNSURE]}
+    world.troubled.failures = {REFUSED: DENIED}
+    world.troubled.most = 2
+    return world
+
+
+def purge(world: LastingWorld) -> None:
+    """One version becomes current again once the plan is made."""
+    start(world)
+    while not at_work(world):
+        world.clock.advance(60)
+        world.tick()
+    newest, *_ = world.troubled.version_ids(REWRITTEN)
+    world.troubled.delete_version(REWRITTEN, newest)
+    settle(world)
+
+
+def with_sparse_versions() -> LastingWorld:
+    """So many entries lay between the versions that they are looked at key by key; and one effect is unknown."""
+    source = {"kind": "s3", "bucket": "logs", "prefixes": ["app/"], "versions": "noncurrent"}
+    limits = {"max_items": 1000, "max_attempts": 3}
+    world = LastingWorld({"logs-expire": rule(source=source, action="purge", limits=limits)}, versioning="Enabled")
+    for key in OLD:
+        history(world, key, "v90 v80")
+    world.trigger(at=START)
+    for row in world.table.rows.values():
+        if "span" in row:
+            row["span"] = 1_000_000
+    world.troubled.flaky = {FLAKY: [UNSURE] * 9}
+    return world
+
+
+def with_tags() -> LastingWorld:
+    """Only what is tagged goes; one object's tags cannot be read."""
+    include = {"tags": {"class": "scratch"}}
+    source = {"kind": "s3", "bucket": "logs", "prefixes": ["app/"], "include": include}
+    world = a_world(source=source)
+    for key in OLD[:-1]:
+        world.troubled.tag(key, {"class": "scratch"})
+    world.troubled.secret = {"app/d"}
+    return world
+
+
+def tag_again(world: LastingWorld) -> None:
+    """One object is tagged otherwise once the plan is made."""
+    start(world)
+    while not at_work(world):
+        world.clock.advance(60)
+        world.tick()
+    world.troubled.tag(REWRITTEN, {"class": "kept"})
+    settle(world)
+
+
+def with_uploads() -> LastingWorld:
+    """Incomplete uploads, two of one key, one young; one is completed once the plan is made."""
+    source = {"kind": "s3_uploads", "bucket": "logs", "prefixes": ["app/"]}
+    world = LastingWorld({"logs-expire": rule(source=source, action="abort")})
+    world.clock.move_to(START - timedelta(days=60))
+    for key in (*OLD, "app/a"):
+        world.troubled.begin_upload(key)
+    world.clock.move_to(START)
+    world.troubled.begin_upload(YOUNG)
+    world.troubled.flaky = {FLAKY: [BROKEN, SLOW], ODD: [UNSURE]}
+    world.troubled.failures = {REFUSED: DENIED}
+    world.troubled.most = 3
+    return world
+
+
+def abort(world: LastingWorld) -> None:
+    start(world)
+    while not at_work(world):
+        world.clock.advance(60)
+        world.tick()
+    (completed,) = (upload for upload in world.troubled.uploads if upload[0] == REWRITTEN)
+    world.troubled.uploads.pop(completed)
+    settle(world)
+
+
 STORIES = {
     "the straight line": Story(lambda: with_failures(a_world()), go_through, FLOWS),
     "the straight line, versioned": Story(
@@ -192,6 +282,10 @@ STORIES = {
     "a poison and forged messages": Story(with_a_poison, settle),
     "a changed policy": Story(with_a_changed_policy, settle),
     "a withdrawn policy": Story(with_a_withdrawn_policy, settle),
+    "noncurrent versions": Story(with_versions, purge),
+    "sparse versions": Story(with_sparse_versions, settle),
+    "tags": Story(with_tags, tag_again),
+    "uploads": Story(with_uploads, abort),
 }
 
 # What each flow asks of its ports, all of it interrupted below. A new call needs its place here, and a story.
@@ -201,6 +295,9 @@ PORT_CALLS = {
     "planning": {
         "bucket.versioning",
         "bucket.list",
+        "bucket.list_uploads",
+        "bucket.list_versions",
+        "bucket.tags",
         "evidence.put_once",
         "table.get",
         "table.query",
@@ -209,9 +306,14 @@ PORT_CALLS = {
     },
     "dispatch": {"queue.send", "table.get", "table.query", "table.query_open", "table.write"},
     "working": {
+        "bucket.abort_upload",
         "bucket.head",
         "bucket.list",
+        "bucket.list_uploads",
+        "bucket.list_versions",
         "bucket.remove",
+        "bucket.remove_versions",
+        "bucket.tags",
         "deliveries.hide",
         "evidence.get",
         "evidence.put_once",
@@ -221,6 +323,7 @@ PORT_CALLS = {
     },
     "reconcile": {
         "bucket.list",
+        "bucket.list_versions",
         "discovery.resume",
         "evidence.get",
         "evidence.put_once",
@@ -251,6 +354,8 @@ class End:
     items: dict[str, str]
     left: tuple[str, ...]
     markers: dict[str, int]
+    versions: dict[str, int]
+    uploads: tuple[str, ...]
 
 
 def end_of(world: LastingWorld) -> End:
@@ -271,6 +376,8 @@ def end_of(world: LastingWorld) -> End:
         {key: names[0] if names else "" for key, names in outcomes.items()},
         tuple(bucket.keys()),
         {key: bucket.markers(key) for key in [*OLD, YOUNG]},
+        {key: len(versions) for key, versions in bucket.versions.items()},
+        tuple(key for key, _ in sorted(bucket.uploads)),
     )
 
 
@@ -313,12 +420,15 @@ def assert_same(found: End, expected: End) -> None:
     assert found.run == expected.run
     assert found.left == expected.left
     assert found.markers == expected.markers
+    assert found.versions == expected.versions
+    assert found.uploads == expected.uploads
     assert found.items.keys() == expected.items.keys()
     for key, name in found.items.items():
         assert name in (expected.items[key], ALSO_SEEN_AS.get(expected.items[key])), f"{key!r} ended {name}"
 
 
-EFFECTS = {"write", "transact", "put_once", "send", "hide", "remove", "resume", "put"}
+REMOVALS = {"remove", "remove_versions", "abort_upload"}
+EFFECTS = {"write", "transact", "put_once", "send", "hide", *REMOVALS, "resume", "put"}
 
 
 def calls_to_try(name: str) -> list[int]:
