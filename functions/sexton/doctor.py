@@ -22,7 +22,16 @@ VERDICTS: tuple[Verdict, ...] = ("failed", "warning", "unknown", "ok")
 
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation", "403"})
 ABSENT = frozenset(
-    {"ResourceNotFoundException", "QueueDoesNotExist", "NonExistentQueue", "NoSuchBucket", "NoSuchEntity", "404"}
+    {
+        "404",
+        "NoSuchBucket",
+        "NoSuchEntity",
+        "NonExistentQueue",
+        "QueueDoesNotExist",
+        "ResourceNotFound",
+        "ResourceNotFoundException",
+        "TableNotFoundException",
+    }
 )
 
 SKEW_WARNING = timedelta(seconds=5)

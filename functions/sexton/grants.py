@@ -15,17 +15,19 @@ FUNCTIONS = (DISCOVERY, WORKER, RECONCILER)
 EXAMPLE = "sexton-doctor"
 
 READ_ROWS = ("dynamodb:GetItem", "dynamodb:Query")
+USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 WRITE_ROWS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
 
 
 @dataclass(frozen=True, slots=True)
 class Arns:
-    """The stack's parts by their ARNs."""
+    """The stack's parts by their ARNs. `key` is the customer's key that they are encrypted with, empty without one."""
 
     ledger: str
     evidence: str
     jobs: str
     discovery: str
+    key: str = ""
 
     def bucket(self, name: str) -> str:
         """Of a policy's bucket: it lies in the partition of the evidence."""
@@ -49,6 +51,7 @@ def needed(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     yield Grant(DISCOVERY, ("sqs:SendMessage",), arns.jobs)
     yield Grant(WORKER, ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"), arns.jobs)
     yield Grant(RECONCILER, ("lambda:InvokeFunction",), arns.discovery)
+    yield from _of_key(arns)
     for policy in policies:
         yield from _of_bucket(arns.bucket(policy.source.bucket), policy)
 
@@ -73,6 +76,19 @@ def _of_ledger(arns: Arns) -> Iterator[Grant]:
         yield Grant(function, (*READ_ROWS, *WRITE_ROWS), arns.ledger, run)
     for function in (DISCOVERY, RECONCILER):
         yield Grant(function, ("dynamodb:Query",), f"{arns.ledger}/index/open")
+
+
+def _of_key(arns: Arns) -> Iterator[Grant]:
+    """Through the services that hold what is encrypted with it."""
+    through = {DISCOVERY: ("s3", "dynamodb", "sqs"), WORKER: ("s3", "dynamodb"), RECONCILER: ("s3", "dynamodb")}
+    for function in FUNCTIONS if arns.key else ():
+        for service in through[function]:
+            yield Grant(function, USE_KEY, arns.key, via(service, arns.key))
+
+
+def via(service: str, key: str) -> Mapping[str, str]:
+    """The context of a key that is used through a service of its region."""
+    return {"kms:ViaService": f"{service}.{key.split(':')[3]}.amazonaws.com"}
 
 
 def _of_evidence(arns: Arns) -> Iterator[Grant]:

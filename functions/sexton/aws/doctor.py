@@ -60,7 +60,8 @@ class Doctor:
     def checks(self) -> Iterator[Check]:
         """Every check, the stack's own first. Raises UnknownPolicy."""
         rows, trouble = self._rows()
-        self._refuse_unknown(rows)
+        if not trouble:
+            self._refuse_unknown(rows)
         site = self.site
         for probes in (probe_functions, probe_queue, probe_ledger, probe_evidence):
             for probe in probes.probes(site):

@@ -106,9 +106,15 @@ class Site:
         """The ARNs of the functions' roles."""
         return {name: self.function(name)["Role"] for name in FUNCTIONS}
 
+    @cached_property
+    def key(self) -> str:
+        """The ARN of the customer's key that the stack is encrypted with, empty without one."""
+        table = self.client("dynamodb").describe_table(TableName=self.outputs["LedgerTableName"])["Table"]
+        return str(table.get("SSEDescription", {}).get("KMSMasterKeyArn", ""))
+
     @property
     def arns(self) -> Arns:
-        """The stack's parts."""
+        """The stack's parts; it takes lambda:GetFunctionConfiguration and dynamodb:DescribeTable."""
         discovery = self.function(DISCOVERY)["FunctionArn"]
         partition = discovery.split(":")[1]
         where = f"{self.region}:{self.account}"
@@ -117,4 +123,5 @@ class Site:
             evidence=f"arn:{partition}:s3:::{self.outputs['EvidenceBucketName']}",
             jobs=f"arn:{partition}:sqs:{where}:{self.outputs['JobsQueueUrl'].rpartition('/')[2]}",
             discovery=discovery,
+            key=self.key,
         )

@@ -17,7 +17,7 @@ from sexton.aws.errors import code_of
 from sexton.aws.probe import Probe, Site
 from sexton.doctor import DENIED, Check, CheckName
 from sexton.errors import SourceRefused
-from sexton.grants import RECONCILER, WORKER
+from sexton.grants import RECONCILER, WORKER, via
 from sexton.overlap import LifecycleRule
 from sexton.policy import Policy
 from sexton.targets import refuse_unfit
@@ -146,10 +146,13 @@ class _Bucket:
         """Listing and deleting take nothing of a customer's key; reading an object does, and a HEAD may."""
         name = CheckName.BUCKET_ENCRYPTION
         roles = [self.site.roles[function] for function in (WORKER, RECONCILER)]
-        to_do = f"allow kms:Decrypt on {key} to {' and '.join(roles)}, in the key's policy or the roles' own"
-        iam = self.site.client("iam")
+        to_do = (
+            f"deploy with -c source_kms_key_arns={key}, and let the key's policy heed the account's IAM policies; or"
+            f" allow kms:Decrypt in the key's policy to {' and '.join(roles)}"
+        )
+        iam, context = self.site.client("iam"), via("s3", key) if key.count(":") > 3 else {}
         try:
-            denied = [role for role in roles if simulation.refused(iam, role, ("kms:Decrypt",), key, {})]
+            denied = [role for role in roles if simulation.refused(iam, role, ("kms:Decrypt",), key, context)]
         except ClientError as error:
             return Check.unknown(name, self.name, f"SSE-KMS with {key}; the grants: {code_of(error)}", to_do)
         if denied:

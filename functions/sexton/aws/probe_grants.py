@@ -38,7 +38,7 @@ def _needed(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
     refused = [(grant, actions) for grant in asked if (actions := _refused(site, grant))]
     missing = [text for grant, actions in refused for text in _texts(grant, actions)]
     if missing and all(grant.context for grant, _ in refused) and not simulation.heeds_context(_iam(site)):
-        found = f"all but {len(missing)} rights, whose conditions this endpoint's simulation does not judge"
+        found = f"allowed, but for what this endpoint's simulation does not judge by its condition: {_listed(missing)}"
         yield Check.unknown(CheckName.GRANTS, of, found, "ask an endpoint that judges them: AWS does")
     elif missing:
         to_do = f"{DEPLOY}: the rights follow from the policies; if they are refused then, a boundary takes them away"

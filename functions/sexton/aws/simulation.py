@@ -18,7 +18,9 @@ CONTROL_POLICY = {
     "Version": "2012-10-17",
     "Statement": {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*", "Condition": {"StringLike": CONTROL}},
 }
-NEEDS = "iam:SimulatePrincipalPolicy on the functions' roles, and lambda:GetFunctionConfiguration"
+NEEDS = (
+    "iam:SimulatePrincipalPolicy on the functions' roles, lambda:GetFunctionConfiguration and dynamodb:DescribeTable"
+)
 
 
 def refused(iam: Any, role: str, actions: Iterable[str], resource: str, context: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,62 @@
+"""What the doctor says that the functions need is what the stack grants them, and what none may is granted to none."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+
+from sexton.grants import Arns, Grant, excessive, needed
+from sexton.policy import load_policies
+
+from tests.infra.conftest import POLICIES
+from tests.infra.template import Right, Template
+
+POLICY_FILES = load_policies(POLICIES)
+
+
+def arns(template: Template) -> Arns:
+    def arn(output: str) -> str:
+        return f"<{template.logical(output)}.Arn>"
+
+    evidence = arn("EvidenceBucketName")
+    return Arns(arn("LedgerTableName"), f":::{evidence}", arn("JobsQueueUrl"), arn("DiscoveryFunctionName"))
+
+
+def allows(right: Right, action: str, grant: Grant) -> bool:
+    here = grant.resource.rpartition(":::")[2]  # the partition is no matter here
+    patterns = [pattern(resource.rpartition(":::")[2]) for resource in right.resources]
+    conditions = json.loads(right.conditions)
+    return (
+        right.effect == "Allow"
+        and right.action == action
+        and any(fnmatchcase(here, each) for each in patterns)
+        and all(holds(grant, operator, keys) for operator, keys in conditions.items())
+    )
+
+
+def holds(grant: Grant, operator: str, keys: dict[str, list[str]]) -> bool:
+    assert operator in ("StringLike", "ForAllValues:StringLike")
+    return all(
+        any(fnmatchcase(grant.context.get(key, ""), pattern(each)) for each in patterns)
+        for key, patterns in keys.items()
+    )
+
+
+def pattern(text: str) -> str:
+    """IAM's pattern as fnmatch reads it."""
+    return text.replace("[", "[[]").replace("${*}", "[*]").replace("${?}", "[?]").replace("${$}", "$")
+
+
+def granted(template: Template, grant: Grant) -> set[str]:
+    rights = template.rights_of(grant.function)
+    return {action for action in grant.actions if any(allows(right, action, grant) for right in rights)}
+
+
+def test_what_the_functions_need_is_granted(template: Template) -> None:
+    for grant in needed(arns(template), POLICY_FILES):
+        assert granted(template, grant) == set(grant.actions), grant
+
+
+def test_what_is_another_s_is_not_granted(template: Template) -> None:
+    for grant in excessive(arns(template), POLICY_FILES):
+        assert granted(template, grant) == set(), grant
