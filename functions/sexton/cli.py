@@ -197,6 +197,14 @@ def plan_show(
     cli_plan.show(connect(stack), run, limit=limit, sample=sample, seed=seed, as_json=as_json)
 
 
+@plan_app.command("money")
+def plan_money(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton") -> None:
+    """Show what carrying out a run's plan comes to: bytes by class, charges, and the month's saving at list price."""
+    from sexton import cli_plan
+
+    cli_plan.money(connect(stack), run, as_json=as_json)
+
+
 @app.command("explain")
 def explain(
     address: Annotated[str, typer.Argument(metavar="S3://BUCKET/KEY", help="The object's address.")],

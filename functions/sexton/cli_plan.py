@@ -5,17 +5,25 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import typer
 
 from sexton import plan
 from sexton.cli_errors import trouble
-from sexton.cli_output import cell, say, stream_json
+from sexton.cli_output import cell, put, put_json, say, stream_json, table
 from sexton.cli_tables import when
 from sexton.deployment import Deployment
-from sexton.errors import SextonError
+from sexton.errors import SextonError, UnknownRun
 from sexton.escaping import escaped
+from sexton.money import Money, in_words
 from sexton.plan import PlannedItem
+from sexton.reading import policy_of
+from sexton.report_html import sentences
+from sexton.showing import parsed
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def show(
@@ -38,6 +46,41 @@ def show(
         # What stands on stdout is a document without its end, which no reader takes for a whole plan.
         trouble(error).tell(as_json=as_json, data_begun=True)
         raise typer.Exit(1) from error
+
+
+def money(deployment: Deployment, run_id: str, *, as_json: bool) -> None:
+    """Write what carrying out a plan comes to at list price. Raises NoPlan, UnknownRun, EvidenceAltered."""
+    planned = plan.read(deployment.evidence, run_id)
+    run = deployment.ledger.run(parsed(run_id))
+    if run is None:
+        raise UnknownRun(f"the ledger holds no run {run_id} any more; its report in evidence has what it came to")
+    policy = policy_of(deployment.evidence, run, None)
+    marked = run.versioned and policy.action == "expire"
+    worth = plan.worth(deployment.evidence, planned, policy, deployment.clock(), deployment.region, marked)
+    if as_json:
+        put_json({"run_id": run_id, **worth.to_fields()})
+        return
+    put([*_money_table(worth), *sentences(worth), f"List prices of {worth.region}, {worth.as_of}."])
+
+
+def _money_table(worth: Money) -> Iterator[Table]:
+    if worth.lines:
+        amounts = ("a month", "early deletion")
+        yield table(
+            ("storage class", "space", "objects", "bytes", *amounts),
+            (
+                (
+                    line.storage_class or "-",
+                    line.space.value,
+                    line.items.count,
+                    line.items.bytes,
+                    in_words(line.saving),
+                    in_words(line.early_charge),
+                )
+                for line in worth.lines
+            ),
+            right=("objects", "bytes", *amounts),
+        )
 
 
 def _write_lines(items: Iterable[PlannedItem]) -> None:

@@ -30,7 +30,8 @@ class Functions(Protocol):
 
 @dataclass(frozen=True)
 class Deployment:
-    """Ports of one stack. `bucket` is one with items, by its name; `caller` names who is asking; `sleep` waits."""
+    """Ports of one stack. `bucket` is one with items, by its name; `caller` names who is asking; `sleep` waits;
+    `region` is the stack's."""
 
     ledger: Ledger
     evidence: Evidence
@@ -39,3 +40,4 @@ class Deployment:
     caller: Callable[[], str]
     clock: Clock
     sleep: Callable[[float], None]
+    region: str

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from sexton import keys, part
+from sexton.breakdown import PLANNED, Breakdown
 from sexton.errors import EvidenceAltered, Refused
 from sexton.item import Item
+from sexton.money import Money, money
+from sexton.policy import Policy
 from sexton.ports import Evidence
+from sexton.prices import list_prices
 from sexton.showing import parsed
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -101,6 +106,18 @@ def items(evidence: Evidence, plan: Plan) -> Iterator[PlannedItem]:
     for planned in plan.parts:
         for index, item in enumerate(read_part(evidence, planned)):
             yield _placed(planned, index, item)
+
+
+def worth(evidence: Evidence, plan: Plan, policy: Policy, at: datetime, region: str, marked: bool) -> Money:
+    """What carrying out the plan at a time comes to at list price. `marked`: it would only place delete markers.
+
+    Reads every part. Raises EvidenceAltered when one is not as planned.
+    """
+    breakdown = Breakdown.of(policy, plan.cutoff)
+    for planned in plan.parts:
+        for item in read_part(evidence, planned):
+            breakdown.add(item, PLANNED, at, marked=marked)
+    return money(breakdown, list_prices(), region)
 
 
 def sample(evidence: Evidence, plan: Plan, size: int, seed: int) -> Iterator[PlannedItem]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from sexton.deployment import Deployment, FunctionFailed
 
-from tests.fakes.world import World
+from tests.fakes.world import REGION, World
 
 CALLER = "arn:aws:sts::123456789012:assumed-role/Operator/ada"
 
@@ -53,4 +53,5 @@ def deployment(world: World, functions: FakeFunctions, meanwhile: Callable[[], N
         caller=lambda: CALLER,
         clock=world.clock,
         sleep=sleep,
+        region=REGION,
     )

@@ -292,6 +292,16 @@ def test_plan_show_streams_the_plan(desk: Desk) -> None:
     assert str(desk.world.run({"run_id": run_id}).digest) in people.err
 
 
+def test_plan_money_says_what_a_plan_comes_to(desk: Desk) -> None:
+    run_id = desk.run(mode="report", **SMALL_JOBS)
+    found = desk.sexton("plan", "money", run_id, "--json").json
+    assert (found["run_id"], found["region"]) == (run_id, "eu-central-1")
+    (standard,) = found["classes"]
+    assert (standard["storage_class"], standard["space"], standard["objects"]) == ("STANDARD", "freed", 25)
+    people = desk.sexton("plan", "money", run_id)
+    assert "Saved a month: under USD 0.01" in people.out
+
+
 def test_a_sample_is_the_same_for_a_seed_and_reads_only_its_parts(desk: Desk) -> None:
     run_id = desk.run(mode="report", **SMALL_JOBS | {"job_size": 5})
     before = desk.world.evidence.calls["get"]

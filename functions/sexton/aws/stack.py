@@ -107,6 +107,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
             caller=lambda: _caller(session),
             clock=lambda: datetime.now(UTC),
             sleep=time.sleep,
+            region=clients.region,
         )
 
 
