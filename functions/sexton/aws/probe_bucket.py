@@ -63,9 +63,16 @@ class _Bucket:
         name = self.name
         yield Probe(CheckName.BUCKET_VERSIONING, name, "s3:GetBucketVersioning on it", self.versioning)
         yield Probe(CheckName.BUCKET_LOCK, name, "s3:GetBucketObjectLockConfiguration on it", self.lock)
-        yield Probe(CheckName.BUCKET_ENCRYPTION, name, "s3:GetEncryptionConfiguration on it", self.encryption)
+        yield Probe(
+            CheckName.BUCKET_ENCRYPTION,
+            name,
+            "s3:GetEncryptionConfiguration on it, and lambda:GetFunctionConfiguration",
+            self.encryption,
+        )
         yield Probe(CheckName.BUCKET_PAYER, name, "s3:GetBucketRequestPayment on it", self.payer)
-        yield Probe(CheckName.BUCKET_POLICY, name, "s3:GetBucketPolicy on it", self.policy)
+        yield Probe(
+            CheckName.BUCKET_POLICY, name, "s3:GetBucketPolicy on it, and lambda:GetFunctionConfiguration", self.policy
+        )
         yield Probe(CheckName.BUCKET_LIFECYCLE, name, "s3:GetLifecycleConfiguration on it", self.lifecycle)
         for policy in self.policies:
             yield Probe(CheckName.SCOPE, policy.id, f"{_listing(policy)[2]} on {name}", _scope(self, policy))
