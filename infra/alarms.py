@@ -16,6 +16,7 @@ from constructs import Construct
 from sexton.policy import Policy
 
 from infra import config
+from infra.key import Key
 
 QUIET = cloudwatch.TreatMissingData.NOT_BREACHING
 SILENCE_IS_BAD = cloudwatch.TreatMissingData.BREACHING
@@ -25,10 +26,10 @@ FIVE_MINUTES = Duration.minutes(5)
 class Alarms(Construct):
     """Alarms that all report to one topic."""
 
-    def __init__(self, scope: Construct, id: str, *, service: str, email: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, key: Key, service: str, email: str) -> None:
         super().__init__(scope, id)
         self._service = service
-        self.topic = sns.Topic(self, "Topic", display_name="Sexton alarms", enforce_ssl=True)
+        self.topic = sns.Topic(self, "Topic", display_name="Sexton alarms", master_key=key.key, enforce_ssl=True)
         self._let_alarms_publish()
         if email:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))

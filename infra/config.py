@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from aws_cdk import Duration
 from aws_cdk.aws_logs import RetentionDays
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from sexton.aws.settings import VISIBILITY_FACTOR
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,9 +36,21 @@ LOG_RETENTION = RetentionDays.THREE_MONTHS
 METRICS_NAMESPACE = "Sexton"
 EVENT_BUS = "default"
 
+# An alias could be pointed at another key, and a log group takes none.
+KEY_ARN = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+"
+LONGEST_LOCK = 36_500  # days: S3's longest default retention
+
 
 class ConfigError(Exception):
     """A context value that cannot be used; the message names it."""
+
+
+def _parts(given: object) -> object:
+    """A list of the command line: its parts between commas."""
+    return tuple(filter(None, given.split(","))) if isinstance(given, str) else given
+
+
+KeyArn = Annotated[str, Field(pattern=f"^{KEY_ARN}$")]
 
 
 class Config(BaseModel):
@@ -49,6 +61,9 @@ class Config(BaseModel):
     stage: str = Field(default="", pattern=r"^([a-z][a-z0-9-]{0,19})?$")
     alarm_email: str = Field(default="", pattern=r"^([^@\s]+@[^@\s]+)?$")
     policies: Path = Path("policies")
+    kms_key_arn: str = Field(default="", pattern=f"^({KEY_ARN})?$")
+    source_kms_key_arns: Annotated[tuple[KeyArn, ...], BeforeValidator(_parts)] = ()
+    evidence_lock_days: int = Field(default=0, ge=0, le=LONGEST_LOCK)
     worker_timeout: int = Field(default=120, gt=0, le=900)
     worker_concurrency: int = Field(default=10, ge=2, le=1000)  # the bounds of an SQS event source mapping
     mismatch_seconds: int = Field(default=300, gt=0)

@@ -9,17 +9,26 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra import review
+from infra.key import WRITE, Key
+
 
 class Evidence(Construct):
     """A private, versioned bucket that survives the stack. Nobody is granted to delete from it."""
 
-    def __init__(self, scope: Construct, id: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, key: Key, lock_days: int) -> None:
+        """With `lock_days` each file can be neither removed nor written over for that long (governance mode)."""
         super().__init__(scope, id)
+        self._key = key
         self.bucket = s3.Bucket(
             self,
             "Bucket",
             versioned=True,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key.key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key.key,
+            bucket_key_enabled=True if key.key else None,
+            object_lock_enabled=True if lock_days else None,
+            object_lock_default_retention=_retention(lock_days),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,
@@ -27,29 +36,43 @@ class Evidence(Construct):
             lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(7))],
             removal_policy=RemovalPolicy.RETAIN,
         )
+        review.accept(
+            self.bucket,
+            review.NO_ACCESS_LOG,
+            "Files are written once, under names with hashes, and every version stays. Who read them is told by"
+            " CloudTrail's data events; a bucket of access logs would be one more that nobody empties.",
+        )
 
     @property
     def bucket_name(self) -> str:
         """The bucket's name."""
         return self.bucket.bucket_name
 
-    def grant_plan(self, discovery: iam.IGrantable) -> None:
+    def grant_plan(self, discovery: iam.IRole) -> None:
         """Write plans and canonical policies, and read them again."""
         self._grant(discovery, read=["plans/*", "policies/*", "runs/*"], write=["plans/*", "policies/*", "runs/*"])
 
-    def grant_work(self, worker: iam.IGrantable) -> None:
+    def grant_work(self, worker: iam.IRole) -> None:
         """Read plans, write outcomes, and read those of earlier attempts."""
         self._grant(worker, read=["plans/*", "outcomes/*"], write=["outcomes/*"])
 
-    def grant_reconcile(self, reconciler: iam.IGrantable) -> None:
+    def grant_reconcile(self, reconciler: iam.IRole) -> None:
         """Read everything; write all but plans: books, reports, and the outcomes of what a dead worker did."""
         self._grant(reconciler, read=["*"], write=["runs/*", "outcomes/*", "policies/*"])
 
-    def _grant(self, grantee: iam.IGrantable, *, read: Sequence[str], write: Sequence[str]) -> None:
+    def _grant(self, role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> None:
         def grant(action: str, arns: Sequence[str]) -> None:
-            iam.Grant.add_to_principal(grantee=grantee, actions=[action], resource_arns=[*arns])
+            iam.Grant.add_to_principal(grantee=role, actions=[action], resource_arns=[*arns])
+            review.accept_wildcards(
+                role, arns, "The keys of a folder carry run ids and hashes, known to nobody before."
+            )
 
         grant("s3:GetObject", [self.bucket.arn_for_objects(keys) for keys in read])
         grant("s3:PutObject", [self.bucket.arn_for_objects(keys) for keys in write])
         # Without it S3 answers 403 for a missing key, and a lost part would look like a lost permission.
         grant("s3:ListBucket", [self.bucket.bucket_arn])
+        self._key.grant(role, *WRITE, through="s3")
+
+
+def _retention(days: int) -> s3.ObjectLockRetention | None:
+    return s3.ObjectLockRetention.governance(Duration.days(days)) if days else None

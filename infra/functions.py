@@ -13,7 +13,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra import config
+from infra import config, review
+from infra.key import Key
 
 
 class Function(Construct):
@@ -25,6 +26,7 @@ class Function(Construct):
         id: str,
         *,
         handler: str,
+        key: Key,
         code: lambda_.Code,
         timeout: Duration,
         environment: Mapping[str, str],
@@ -34,6 +36,7 @@ class Function(Construct):
         log_group = logs.LogGroup(
             self,
             "Logs",
+            encryption_key=key.key,
             retention=config.LOG_RETENTION,
             removal_policy=RemovalPolicy.DESTROY,
         )
@@ -53,6 +56,11 @@ class Function(Construct):
             log_group=log_group,
             role=self.role,
         )
+        review.accept(
+            self.function,
+            review.OLDER_RUNTIME,
+            "Python 3.13 is what the packages are pinned for and the tests run on; Lambda supports it until 2029.",
+        )
 
 
 class Functions(Construct):
@@ -63,6 +71,7 @@ class Functions(Construct):
         scope: Construct,
         id: str,
         *,
+        key: Key,
         code: lambda_.Code,
         worker_timeout: Duration,
         environment: Mapping[str, str],
@@ -72,6 +81,7 @@ class Functions(Construct):
             self,
             "Discovery",
             handler="discovery",
+            key=key,
             code=code,
             timeout=config.DISCOVERY_TIMEOUT,
             environment=environment,
@@ -81,6 +91,7 @@ class Functions(Construct):
             self,
             "Worker",
             handler="worker",
+            key=key,
             code=code,
             timeout=worker_timeout,
             environment=environment,
@@ -90,13 +101,19 @@ class Functions(Construct):
             self,
             "Reconciler",
             handler="reconciler",
+            key=key,
             code=code,
             timeout=config.RECONCILER_TIMEOUT,
             environment={**environment, "SEXTON_DISCOVERY_FUNCTION": self.discovery.function.function_name},
             description="The minute tick: recovers what crashed, and closes runs.",
         )
         self.reconciler.function.configure_async_invoke(retry_attempts=0, max_event_age=config.TICK_EVENT_AGE)
-        self.discovery.function.grant_invoke(self.reconciler.role)
+        # Not by `grant_invoke`, which allows the function's versions and aliases too.
+        iam.Grant.add_to_principal(
+            grantee=self.reconciler.role,
+            actions=["lambda:InvokeFunction"],
+            resource_arns=[self.discovery.function.function_arn],
+        )
 
     @property
     def all(self) -> tuple[Function, ...]:

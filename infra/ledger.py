@@ -7,17 +7,21 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.key import TABLE, Key
+
 READ = ("dynamodb:GetItem", "dynamodb:Query")
 # TransactWriteItems is authorized by the actions of its items. DeleteItem is not among them: rows leave by TTL only.
 WRITE = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
+OPEN = "open"
 WORKER_ROWS = ("RUN#*", "POLICY#*", "MALFORMED#*")
 
 
 class Ledger(Construct):
     """A table that survives the stack. Nobody is granted to delete or to scan it."""
 
-    def __init__(self, scope: Construct, id: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, key: Key) -> None:
         super().__init__(scope, id)
+        self._key = key
         self.table = dynamodb.Table(
             self,
             "Table",
@@ -28,11 +32,13 @@ class Ledger(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key.key else None,
+            encryption_key=key.key,
             deletion_protection=True,
             removal_policy=RemovalPolicy.RETAIN,
         )
         self.table.add_global_secondary_index(
-            index_name="open", partition_key=_string("open_pk"), sort_key=_string("open_sk")
+            index_name=OPEN, partition_key=_string("open_pk"), sort_key=_string("open_sk")
         )
 
     @property
@@ -40,11 +46,13 @@ class Ledger(Construct):
         """The table's name."""
         return self.table.table_name
 
-    def grant_keep(self, keeper: iam.IGrantable) -> None:
+    def grant_keep(self, keeper: iam.IRole) -> None:
         """Read and write any row, and read the index of open jobs: discovery and the reconciler."""
-        self.table.grant(keeper, *READ, *WRITE)
+        arns = [self.table.table_arn, f"{self.table.table_arn}/index/{OPEN}"]
+        iam.Grant.add_to_principal(grantee=keeper, actions=[*READ, *WRITE], resource_arns=arns)
+        self._key.grant(keeper, *TABLE, through="dynamodb")
 
-    def grant_work(self, worker: iam.IGrantable) -> None:
+    def grant_work(self, worker: iam.IRole) -> None:
         """Read any row; write rows of runs, of their jobs, and of malformed messages, so no pause and no hold."""
         arns = [self.table.table_arn]
         iam.Grant.add_to_principal(grantee=worker, actions=[*READ], resource_arns=arns)
@@ -54,6 +62,7 @@ class Ledger(Construct):
             resource_arns=arns,
             conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*WORKER_ROWS]}},
         )
+        self._key.grant(worker, *TABLE, through="dynamodb")
 
 
 def _string(name: str) -> dynamodb.Attribute:

@@ -13,7 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from sexton.policy import Policy
 
-from infra import config
+from infra import config, review
 
 SCHEDULED_TIME = scheduler.ContextAttribute.scheduled_time
 
@@ -35,10 +35,14 @@ class Schedules(Construct):
         group = scheduler.ScheduleGroup(self, "Group")
         self._tick(group, reconciler)
         role = _role(self, "PolicyRole", group)
+        _accept_versions(role, discovery)
+        self.policy_role = role
         for policy in policies:
             self._policy(group, role, policy, discovery, failures)
 
     def _tick(self, group: scheduler.IScheduleGroup, reconciler: lambda_.IFunction) -> None:
+        role = _role(self, "TickRole", group)
+        _accept_versions(role, reconciler)
         scheduler.Schedule(
             self,
             "Tick",
@@ -48,7 +52,7 @@ class Schedules(Construct):
             target=targets.LambdaInvoke(
                 reconciler,
                 input=scheduler.ScheduleTargetInput.from_object({"tick": SCHEDULED_TIME}),
-                role=_role(self, "TickRole", group),
+                role=role,
                 retry_attempts=0,
                 max_event_age=config.TICK_EVENT_AGE,
             ),
@@ -78,6 +82,11 @@ class Schedules(Construct):
                 dead_letter_queue=failures,
             ),
         )
+
+
+def _accept_versions(role: iam.IRole, function: lambda_.IFunction) -> None:
+    reason = "The schedule's target grants the invocation of the function's versions too, and there are none."
+    review.accept_wildcards(role, [f"{function.function_arn}:*"], reason)
 
 
 def _role(scope: Construct, id: str, group: scheduler.IScheduleGroup) -> iam.Role:

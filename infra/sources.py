@@ -8,6 +8,8 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from sexton.policy import Policy
 
+from infra import review
+
 
 class Sources:
     """Rights on the policies' buckets, each within the policies' prefixes."""
@@ -16,21 +18,21 @@ class Sources:
         self._scopes = _scopes(policies)
         self._enforced = _scopes(p for p in policies if p.mode == "enforce")
 
-    def grant_plan(self, discovery: iam.IGrantable) -> None:
+    def grant_plan(self, discovery: iam.IRole) -> None:
         """List what may be planned, and tell whether the bucket is versioned. Nothing of it can delete."""
         self._grant_list(discovery)
         _grant(discovery, ["s3:GetBucketVersioning"], [_bucket_arn(bucket) for bucket in self._scopes])
 
-    def grant_observe(self, observer: iam.IGrantable) -> None:
+    def grant_observe(self, observer: iam.IRole) -> None:
         """Look again at planned objects: list, or one at a time."""
         self._grant_list(observer)
         _grant(observer, ["s3:GetObject"], _object_arns(self._scopes))
 
-    def grant_remove(self, worker: iam.IGrantable) -> None:
+    def grant_remove(self, worker: iam.IRole) -> None:
         """Delete, only within the prefixes of policies that enforce."""
         _grant(worker, ["s3:DeleteObject"], _object_arns(self._enforced))
 
-    def _grant_list(self, grantee: iam.IGrantable) -> None:
+    def _grant_list(self, grantee: iam.IRole) -> None:
         for bucket, prefixes in self._scopes.items():
             within = [literal(prefix) + "*" for prefix in prefixes]
             _grant(
@@ -54,13 +56,16 @@ def _scopes(policies: Iterable[Policy]) -> dict[str, list[str]]:
 
 
 def _grant(
-    grantee: iam.IGrantable,
+    grantee: iam.IRole,
     actions: Sequence[str],
     arns: Sequence[str],
     conditions: dict[str, dict[str, list[str]]] | None = None,
 ) -> None:
     if arns:
         iam.Grant.add_to_principal(grantee=grantee, actions=[*actions], resource_arns=[*arns], conditions=conditions)
+        review.accept_wildcards(
+            grantee, arns, "A policy means whole prefixes; nobody knows the keys below them before."
+        )
 
 
 def _bucket_arn(bucket: str) -> str:

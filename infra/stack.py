@@ -14,6 +14,7 @@ from infra import config
 from infra.alarms import Alarms
 from infra.evidence import Evidence
 from infra.functions import Functions
+from infra.key import Key, grant_look
 from infra.ledger import Ledger
 from infra.queue import FailureQueue, JobsQueue
 from infra.schedules import Schedules
@@ -34,13 +35,16 @@ class SextonStack(Stack):
         super().__init__(scope, settings.stack_name, description="Sexton: retention that can be proven.")
         self._settings = settings
         self._receives = config.max_receive_count(p.limits.max_attempts for p in policies)
-        self.ledger = Ledger(self, "Ledger")
-        self.evidence = Evidence(self, "Evidence")
-        self.queue = JobsQueue(self, "Queue", visibility=settings.visibility, max_receive_count=self._receives)
-        self.failures = FailureQueue(self, "Failures")
+        key = Key(self, "Key", arn=settings.kms_key_arn)
+        self.ledger = Ledger(self, "Ledger", key=key)
+        self.evidence = Evidence(self, "Evidence", key=key, lock_days=settings.evidence_lock_days)
+        self.queue = JobsQueue(self, "Queue", key=key, visibility=settings.visibility, max_receive_count=self._receives)
+        self.failures = FailureQueue(self, "Failures", key=key)
+        self.alarms = Alarms(self, "Alarms", key=key, service=settings.service, email=settings.alarm_email)
         self.functions = Functions(
             self,
             "Functions",
+            key=key,
             code=code,
             worker_timeout=Duration.seconds(settings.worker_timeout),
             environment=self._environment(),
@@ -70,15 +74,17 @@ class SextonStack(Stack):
 
     def _connect(self, policies: Sequence[Policy]) -> None:
         self.functions.feed_worker(self.queue.jobs, concurrency=self._settings.worker_concurrency)
-        self.functions.report_failures(self.failures.queue)
-        Schedules(
+        self.functions.report_failures(self.failures.by_arn)
+        schedules = Schedules(
             self,
             "Schedules",
             policies=policies,
             discovery=self.functions.discovery.function,
             reconciler=self.functions.reconciler.function,
-            failures=self.failures.queue,
+            failures=self.failures.by_arn,
         )
+        for sender in (self.functions.discovery.role, schedules.policy_role):
+            self.failures.grant_encrypt(sender)
 
     def _grant(self, sources: Sources) -> None:
         discovery, worker, reconciler = (f.role for f in self.functions.all)
@@ -96,10 +102,11 @@ class SextonStack(Stack):
         self.evidence.grant_reconcile(reconciler)
         sources.grant_observe(reconciler)
         self.queue.grant_gauge(reconciler)
+        for observer in (worker, reconciler):
+            grant_look(observer, self._settings.source_kms_key_arns)
         EventBus.from_event_bus_name(self, "Bus", config.EVENT_BUS).grant_put_events_to(reconciler)
 
     def _watch(self, policies: Sequence[Policy]) -> None:
-        self.alarms = Alarms(self, "Alarms", service=self._settings.service, email=self._settings.alarm_email)
         self.alarms.watch_queues(dead_letters=self.queue.dead_letters, failures=self.failures.queue)
         self.alarms.watch_books()
         self.alarms.watch_age(policies)

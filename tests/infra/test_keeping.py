@@ -61,3 +61,19 @@ def test_evidence_is_reached_by_tls_only(template: Template) -> None:
 def test_outputs_have_the_names_that_clients_look_for(template: Template) -> None:
     assert set(template.json["Outputs"]) == OUTPUTS
     assert text(template.json["Outputs"]["WorkerFunctionName"]["Value"]) == f"<{template.function_id('worker')}>"
+
+
+def test_evidence_is_locked_by_default_for_as_long_as_is_asked(closed_template: Template, template: Template) -> None:
+    (locked,), (free,) = closed_template.props("AWS::S3::Bucket"), template.props("AWS::S3::Bucket")
+
+    assert locked["ObjectLockEnabled"] is True
+    assert locked["ObjectLockConfiguration"] == {
+        "ObjectLockEnabled": "Enabled",
+        "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 30}},
+    }
+    assert not any(name.startswith("ObjectLock") for name in free)
+
+
+def test_nobody_may_pass_the_lock(closed_template: Template) -> None:
+    assert "s3:BypassGovernanceRetention" not in str(closed_template.json)
+    assert "s3:PutObjectRetention" not in str(closed_template.json)

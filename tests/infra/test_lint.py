@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.infra.conftest import ROOT
 from tests.infra.template import Template
 
 
-def test_the_template_passes_cfn_lint(template: Template, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["template", "closed_template"])
+def test_the_template_passes_cfn_lint(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    template: Template = request.getfixturevalue(which)
     written = tmp_path / "template.json"
     written.write_text(json.dumps(template.json))
     linter = Path(sys.executable).parent / "cfn-lint"
