@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sexton.errors import SextonError
 from sexton.ledger import Ledger
-from sexton.ports import Bucket, Clock, Evidence
+from sexton.ports import Buckets, Clock, Evidence
 
 
 class FunctionFailed(SextonError):
@@ -35,7 +35,7 @@ class Deployment:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Callable[[str], Bucket]
+    bucket: Buckets
     functions: Functions
     caller: Callable[[], str]
     clock: Clock

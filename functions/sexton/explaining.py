@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -21,7 +21,7 @@ from sexton.judging import judge_all
 from sexton.ledger import Ledger
 from sexton.outcome import Ending
 from sexton.policy import Policy
-from sexton.ports import Bucket, Clock, Evidence
+from sexton.ports import Buckets, Clock, Evidence
 from sexton.reading import read_outcomes, read_part
 from sexton.retain import cutoff
 from sexton.run import WAITING, Run
@@ -85,7 +85,7 @@ class Explaining:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Callable[[str], Bucket]
+    bucket: Buckets
     clock: Clock
     _copies: dict[tuple[str, str], Policy] = field(default_factory=dict)
 
@@ -105,9 +105,13 @@ class Explaining:
     def _looked(self, bucket: str, key: str) -> tuple[Item | None, Failure | None]:
         """The object now; a look that fails leaves the past to be explained all the same."""
         try:
-            return self.bucket(bucket).head(key), None
+            return self.bucket(bucket, self._account(bucket)).head(key), None
         except CallFailed as failed:
             return None, failed.failure
+
+    def _account(self, bucket: str) -> str | None:
+        """Whose bucket it is by the deployed policies, which agree on it."""
+        return next((policy.source.account for policy in self._deployed(bucket)), None)
 
     def _fates(self, bucket: str, key: str) -> Iterator[Fate]:
         for policy in known_policies(self.ledger):
@@ -149,10 +153,14 @@ class Explaining:
                 )
 
     def _verdicts(self, bucket: str, key: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
+        for policy in self._deployed(bucket):
+            yield from self._verdicts_of(policy, key, now, failed)
+
+    def _deployed(self, bucket: str) -> Iterator[Policy]:
         for row in self.ledger.policies():
             version = str(row.get("deployed_version", ""))
             if version and (policy := self._copy(row["policy"], version)).source.bucket == bucket:
-                yield from self._verdicts_of(policy, key, now, failed)
+                yield policy
 
     def _verdicts_of(self, policy: Policy, key: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
         cut = cutoff(self.clock().replace(microsecond=0), policy.retain)
@@ -174,7 +182,7 @@ class Explaining:
         self, policy: Policy, key: str, now: Item | None, failed: Failure | None, cut: datetime
     ) -> list[tuple[Item, Decision]]:
         """What the policy would decide of everything that its target has under the key. Raises CallFailed."""
-        bucket = self.bucket(policy.source.bucket)
+        bucket = self.bucket(policy.source.bucket, policy.source.account)
         if not of_current_objects(policy):
             found = list(items_at(policy, bucket, key))
         elif failed is not None:

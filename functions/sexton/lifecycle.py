@@ -15,7 +15,7 @@ MAX_RULES = 1000  # of one bucket's configuration
 MAX_FILTER_SIZE = 50 * 2**40  # bytes: the most that a size filter can name, and that an object can have
 
 # What a rule has a form for. Whatever else a policy says, now or in a later version, is an obstacle.
-_SOURCE_FIELDS = frozenset({"kind", "bucket", "prefixes", "raw_prefix", "include"})
+_SOURCE_FIELDS = frozenset({"kind", "bucket", "account", "prefixes", "raw_prefix", "include"})
 _INCLUDE_FIELDS = frozenset({"min_size", "max_size"})
 
 DIFFERENCES = (

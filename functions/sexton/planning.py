@@ -18,7 +18,7 @@ from sexton.item import Item, rfc3339
 from sexton.judging import judge_all
 from sexton.ledger import Ledger
 from sexton.policy import MAX_PARTS, Policy
-from sexton.ports import Bucket, Clock, Evidence, TimeLeft, Token
+from sexton.ports import Bucket, Buckets, Clock, Evidence, TimeLeft, Token
 from sexton.run import Cursor, Place, Run, RunState
 from sexton.run_transitions import PLANNER_LEASE
 from sexton.table import Applied, Check, Refused, Write
@@ -55,7 +55,7 @@ class Planning:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Callable[[str], Bucket]
+    bucket: Buckets
     clock: Clock
     token: Token
     time_left: TimeLeft
@@ -97,12 +97,15 @@ class Planning:
 
     def _check_source(self, run: Run, policy: Policy, token: str) -> Run:
         """Refuse a source on which the policy would do other than it says."""
-        versioned = refuse_unfit(policy, _refusing(self.bucket(policy.source.bucket).versioning))
+        versioned = refuse_unfit(policy, _refusing(self._source(policy).versioning))
         self._held(self.ledger.table.write(run_transitions.note_versioning(run, token, versioned, self.token())))
         return run.model_copy(update={"versioned": versioned})
 
+    def _source(self, policy: Policy) -> Bucket:
+        return self.bucket(policy.source.bucket, policy.source.account)
+
     def _scan(self, run: Run, policy: Policy, token: str) -> None:
-        judged, target = judge(policy, run.cutoff), target_of(policy, self.bucket(policy.source.bucket))
+        judged, target = judge(policy, run.cutoff), target_of(policy, self._source(policy))
         scan = Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, self.clock())
         place: Place = run.cursor
         while place.prefix < len(policy.source.prefixes):

@@ -202,6 +202,7 @@ def load_policies(folder: Path, *, allow_empty: bool = False) -> tuple[Policy, .
     files = [read_policy_file(path) for path in _policy_paths(folder, allow_empty)]
     checked = [check_policy(file) for file in files]
     problems = [problem for _, found in checked for problem in found] + _repeated_ids(files)
+    problems += _two_accounts(zip(files, (policy for policy, _ in checked), strict=True))
     if problems:
         raise PolicyError(problems)
     return tuple(policy for policy, _ in checked if policy is not None)
@@ -245,6 +246,25 @@ def _repeated_ids(files: Iterable[PolicyFile]) -> list[Problem]:
             problems.append(Problem(file.where(("id",)), what, "an id of its own"))
         first.setdefault(policy_id, file)
     return problems
+
+
+def _two_accounts(found: Iterable[tuple[PolicyFile, Policy | None]]) -> list[Problem]:
+    """A bucket belongs to one account, and a bucket's name in an address is all that tells which."""
+    first: dict[str, tuple[PolicyFile, str | None]] = {}
+    problems = []
+    for file, policy in found:
+        if policy is None:
+            continue
+        bucket, account = policy.source.bucket, policy.source.account
+        there, theirs = first.setdefault(bucket, (file, account))
+        if theirs != account:
+            what = f"bucket {bucket} is of {_whose(account)} here, and of {_whose(theirs)} in {there.path}"
+            problems.append(Problem(file.where(("source", "account")), what, "the same source.account in both"))
+    return problems
+
+
+def _whose(account: str | None) -> str:
+    return f"account {account}" if account else "the stack's own account"
 
 
 def refuse_own(policies: Iterable[Policy], own_buckets: Collection[str]) -> None:

@@ -181,6 +181,13 @@ class Bucket(Protocol):
         """The longest that one call of `remove` may take."""
 
 
+class Buckets(Protocol):
+    """Buckets with items."""
+
+    def __call__(self, name: str, account: str | None = None, /) -> Bucket:
+        """The bucket of that name, if it belongs to the account; of the stack's own where none is given."""
+
+
 class Discovery(Protocol):
     """The discovery function, to be called by the reconciler and the command line."""
 

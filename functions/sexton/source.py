@@ -31,7 +31,15 @@ def check_bucket(name: str) -> str:
     raise refused(f"bucket {name!r} looks like an address", BUCKET_RULE)
 
 
+def check_account(account: str) -> str:
+    """Give the id of an AWS account back, or raise PydanticCustomError saying what to write instead."""
+    if not re.fullmatch(r"[0-9]{12}", account):
+        raise refused(f"account {account!r} is no id of an AWS account", "its 12 digits in quotes: '123456789012'")
+    return account
+
+
 Bucket = Annotated[str, AfterValidator(check_bucket)]
+Account = Annotated[str, AfterValidator(check_account)]
 # An empty one is let through, so that the refusal of the scope speaks of it.
 Prefix = Annotated[str, AfterValidator(lambda text: text and check_key_text(text))]
 
@@ -54,13 +62,14 @@ class S3Source(BaseModel):
 
     Kind `s3` means objects: the current ones, or with `versions: noncurrent` the versions behind them, but for the
     newest `keep_latest` of each key, and with `purge_markers` the delete markers that hide nothing any more. Kind
-    `s3_uploads` means incomplete multipart uploads.
+    `s3_uploads` means incomplete multipart uploads. `account`: whose bucket it must be; the stack's own without it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["s3", "s3_uploads"]
     bucket: Bucket
+    account: Account | None = None
     prefixes: Annotated[tuple[Prefix, ...], AfterValidator(_check_scope)]
     raw_prefix: StrictBool = False
     versions: Literal["current", "noncurrent"] = "current"

@@ -134,6 +134,18 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Wiring, Calls]]:
         yield Wiring(settings, Session(region_name="eu-central-1")), counted
 
 
+def test_a_bucket_of_another_account_is_asked_for_as_that_account_s(nowhere: tuple[Wiring, Calls]) -> None:
+    wiring, _ = nowhere
+    bucket: Any = wiring.bucket("items", "210987654321")
+    sent: list[str] = []
+    bucket._client.meta.events.register(
+        "before-call.s3.ListObjectsV2",
+        lambda params, **_: sent.append(params["headers"]["x-amz-expected-bucket-owner"]),
+    )
+    failure_in(lambda: bucket.list(""))
+    assert sent == ["210987654321"]
+
+
 def test_a_removal_that_was_not_sent_has_no_effect_and_is_not_repeated(nowhere: tuple[Wiring, Calls]) -> None:
     wiring, counted = nowhere
     (failure,) = wiring.bucket("items").remove([ITEM]).values()

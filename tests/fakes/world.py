@@ -83,6 +83,7 @@ class World:
         self.evidence = FakeEvidence()
         self.queue = FakeQueue(self.clock, visibility=VISIBILITY)
         self.buckets: dict[str, FakeBucket] = {}
+        self.asked: set[tuple[str, str | None]] = set()  # for a bucket, of an account
         self.events = FakeEvents()
         self.gauges = FakeGauges()
         self.resumed: list[str] = []
@@ -91,8 +92,9 @@ class World:
 
     # what the outside does
 
-    def bucket(self, name: str = "logs") -> FakeBucket:
-        """The bucket as it is, unrecorded."""
+    def bucket(self, name: str = "logs", account: str | None = None) -> FakeBucket:
+        """The bucket as it is, its calls unrecorded."""
+        self.asked.add((name, account))
         if name not in self.buckets:
             self.buckets[name] = FakeBucket(self.clock, self.versioning)
         return self.buckets[name]
@@ -217,7 +219,7 @@ class World:
         return self.trace.wrap("table", self.table)
 
     def _target(self, policy: Policy) -> Target:
-        return target_of(policy, self._wrapped_bucket(policy.source.bucket))
+        return target_of(policy, self._wrapped_bucket(policy.source.bucket, policy.source.account))
 
-    def _wrapped_bucket(self, name: str) -> FakeBucket:
-        return self.trace.wrap("bucket", self.bucket(name))
+    def _wrapped_bucket(self, name: str, account: str | None = None) -> FakeBucket:
+        return self.trace.wrap("bucket", self.bucket(name, account))

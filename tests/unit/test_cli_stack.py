@@ -91,6 +91,13 @@ def test_a_look_at_an_object_has_its_expected_owner(session: StubbedSession) -> 
     assert deployment.bucket("logs").head("a//b") is None
 
 
+def test_a_look_at_an_object_of_another_account_has_that_owner(session: StubbedSession) -> None:
+    deployment = connected(session)
+    expected = {"Bucket": "logs", "Key": "a", "ExpectedBucketOwner": "210987654321"}
+    session.stubs["s3"].add_client_error("head_object", "404", http_status_code=404, expected_params=expected)
+    assert deployment.bucket("logs", "210987654321").head("a") is None
+
+
 def test_no_such_stack(session: StubbedSession) -> None:
     session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError", "does not exist")
     with pytest.raises(StackNotFound, match="no stack 'Sexton' in region eu-central-1"):

@@ -97,7 +97,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
         return Deployment(
             ledger=Ledger(DynamoTable(clients.dynamodb, outputs["LedgerTableName"])),
             evidence=S3Evidence(buckets, outputs["EvidenceBucketName"], account),
-            bucket=lambda name: S3Bucket(buckets, buckets, name, account),
+            bucket=lambda name, owner=None: S3Bucket(buckets, buckets, name, owner or account),
             functions=LambdaFunctions(
                 cast("LambdaClient", _client(session, "lambda", ANSWER, attempts=1)),
                 clients.functions,

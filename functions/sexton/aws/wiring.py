@@ -62,11 +62,11 @@ class Wiring:
         """Numbers that alarms stand on."""
         return EmfGauges()
 
-    def bucket(self, name: str) -> ports.Bucket:
-        """A bucket with items."""
-        clients, account = self._clients, self._settings.account
-        return S3Bucket(clients.s3, clients.s3_deletes, name, account, clients.delete_timeout)
+    def bucket(self, name: str, account: str | None = None) -> ports.Bucket:
+        """A bucket with items, of this account where none is given."""
+        clients, owner = self._clients, account or self._settings.account
+        return S3Bucket(clients.s3, clients.s3_deletes, name, owner, clients.delete_timeout)
 
     def target(self, policy: Policy) -> Target:
         """The items of a policy."""
-        return target_of(policy, self.bucket(policy.source.bucket))
+        return target_of(policy, self.bucket(policy.source.bucket, policy.source.account))
