@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import sys
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.item import Item
-from sexton.ports import Listing
+from sexton.ports import Listing, Versions
 
 from tests.fakes.bucket import FakeBucket
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.time import START, FakeClock
-from tests.fakes.world import World, policy
+from tests.fakes.world import World, policy, purge_policy
 
 MEGABYTE = 1_000_000
-FEW, MANY = 10_000, 200_000
+FEW, MANY, MILLION = 10_000, 200_000, 1_000_000
 STOPPED = Failure(ReasonClass.TRANSIENT, "Stopped", "the queue takes nothing: only planning is measured")
 
 
@@ -70,18 +75,45 @@ def measured() -> Iterator[Measured]:
         tracemalloc.stop()
 
 
-def planned(objects: int, job_size: int) -> Measured:
-    """Plan so many objects, up to the first message."""
+class EndlessVersions(FakeBucket):
+    """So many entries, four to a key: one that is current, one that had its time, a delete marker, one that had its."""
+
+    def __init__(self, entries: int) -> None:
+        super().__init__(FakeClock(), "Enabled")
+        self.entries = entries
+
+    def list_versions(self, prefix: str, after_key: str = "", after_version: str = "", limit: int = 1000) -> Versions:
+        first = int(after_version or -1) + 1
+        items = [_entry(number) for number in range(first, min(first + limit, self.entries))]
+        last = items[-1]
+        return Versions(items, first + limit < self.entries, last.key, str(last.version_id))
+
+
+def _entry(number: int) -> Item:
+    key, place, version = f"app/{number // 4:08d}", number % 4, f"{number:010d}"
+    if place == 2:
+        return Item(key, "", 0, "", OLD, version, rank=1, is_marker=True)
+    return Item(key, ETAG, number, "STANDARD", OLD, version, rank=min(place, 1))
+
+
+def planned(
+    objects: int,
+    job_size: int,
+    versions: bool = False,
+    watch: Callable[[], AbstractContextManager[Measured]] = measured,
+) -> Measured:
+    """Plan so many objects or versions, up to the first message."""
+    rule = partial(purge_policy, id="logs-expire") if versions else policy
     limits = {"max_items": min(1_000_000, job_size * 99_999)}
-    world = World(policies={"logs-expire": policy(job_size=job_size, limits=limits)})
-    world.buckets["logs"] = EndlessBucket(objects)
+    world = World(policies={"logs-expire": rule(job_size=job_size, limits=limits)})
+    world.buckets["logs"] = EndlessVersions(objects) if versions else EndlessBucket(objects)
     world.evidence = CountingEvidence()
     world.trace.run = lambda call, real: real(*call.args, **call.kwargs)  # type: ignore[method-assign, assignment]
     world.queue.send = _refuse  # type: ignore[method-assign]
-    with measured() as found, pytest.raises(CallFailed, match="Stopped"):
+    with watch() as found, pytest.raises(CallFailed, match="Stopped"):
         world.trigger()
     (run,) = world.ledger.runs("logs-expire")
-    eligible = -(-objects // 4)
+    eligible = objects // 2 if versions else -(-objects // 4)
     assert (run.state, run.planned, run.scanned_total) == ("dispatching", eligible, objects)
     assert run.jobs == -(-eligible // job_size)
     return found
@@ -96,6 +128,26 @@ def test_planning_twenty_times_as_many_objects_takes_no_more_memory() -> None:
     few, many = planned(FEW, 1000), planned(MANY, 1000)
     assert few.peak < 5 * MEGABYTE
     assert many.peak - few.peak < 2 * MEGABYTE
+
+
+def test_planning_a_million_versions_takes_no_more_memory() -> None:
+    """What is carried from page to page is a date and a rank. The ledger's rows of 500 jobs are the fake's."""
+    few, many = peak_of_a_process(FEW), peak_of_a_process(MILLION)
+    assert many - few < 10 * MEGABYTE
+
+
+def peak_of_a_process(versions: int) -> int:
+    """The most memory of a process that plans so many versions: measuring each allocation would take minutes."""
+    code = f"from tests.integration.test_memory import report_peak; report_peak({versions})"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    return int(told.stdout) * 1024
+
+
+def report_peak(versions: int) -> None:
+    """Plan, and print the most memory that this process had, in KiB."""
+    planned(versions, 1000, versions=True, watch=lambda: nullcontext(Measured()))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_planning_many_jobs_takes_little_more_than_the_list_of_their_parts() -> None:
