@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
@@ -11,36 +12,74 @@ from sexton.policy import Policy
 from infra import review
 
 
+class Kind(StrEnum):
+    """What a policy is about; each kind has actions of its own."""
+
+    OBJECTS = "objects"
+    VERSIONS = "versions"
+    UPLOADS = "uploads"
+
+
+LIST = {
+    Kind.OBJECTS: "s3:ListBucket",
+    Kind.VERSIONS: "s3:ListBucketVersions",
+    Kind.UPLOADS: "s3:ListBucketMultipartUploads",
+}
+READ_TAGS = {Kind.OBJECTS: "s3:GetObjectTagging", Kind.VERSIONS: "s3:GetObjectVersionTagging"}
+REMOVE = {
+    Kind.OBJECTS: "s3:DeleteObject",
+    Kind.VERSIONS: "s3:DeleteObjectVersion",
+    Kind.UPLOADS: "s3:AbortMultipartUpload",
+}
+READ_LOCKS = ["s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegalHold"]
+
+Scopes = dict[str, list[str]]  # prefixes by bucket
+
+
 class Sources:
-    """Rights on the policies' buckets, each within the policies' prefixes."""
+    """Rights on the policies' buckets, each within the prefixes of the policies that need it."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
-        self._scopes = _scopes(policies)
-        self._enforced = _scopes(p for p in policies if p.mode == "enforce")
+        self._policies = policies
 
     def grant_plan(self, discovery: iam.IRole) -> None:
         """List what may be planned, and tell whether the bucket is versioned. Nothing of it can delete."""
         self._grant_list(discovery)
-        _grant(discovery, ["s3:GetBucketVersioning"], [_bucket_arn(bucket) for bucket in self._scopes])
+        self._grant_tags(discovery)
+        _grant(discovery, ["s3:GetBucketVersioning"], _bucket_arns(_scopes(self._policies)))
 
     def grant_observe(self, observer: iam.IRole) -> None:
-        """Look again at planned objects: list, or one at a time."""
+        """Look again at what was planned: list, or current objects one at a time."""
         self._grant_list(observer)
-        _grant(observer, ["s3:GetObject"], _object_arns(self._scopes))
+        self._grant_tags(observer)
+        _grant(observer, ["s3:GetObject"], _object_arns(self._of(Kind.OBJECTS)))
 
     def grant_remove(self, worker: iam.IRole) -> None:
-        """Delete, only within the prefixes of policies that enforce."""
-        _grant(worker, ["s3:DeleteObject"], _object_arns(self._enforced))
+        """Delete, only within the prefixes of policies that enforce, and only what they are about.
+
+        Why a version could not be deleted, a lock or a missing permission, is read from the version.
+        """
+        for kind, action in REMOVE.items():
+            _grant(worker, [action], _object_arns(self._of(kind, enforcing=True)))
+        purged = self._of(Kind.VERSIONS, enforcing=True)
+        _grant(worker, READ_LOCKS, _object_arns(purged))
+        _grant(worker, ["s3:GetBucketObjectLockConfiguration"], _bucket_arns(purged))
+
+    def _of(self, kind: Kind, enforcing: bool = False) -> Scopes:
+        meant = (p for p in self._policies if _kind(p) is kind)
+        return _scopes(p for p in meant if p.mode == "enforce" or not enforcing)
 
     def _grant_list(self, grantee: iam.IRole) -> None:
-        for bucket, prefixes in self._scopes.items():
-            within = [literal(prefix) + "*" for prefix in prefixes]
-            _grant(
-                grantee,
-                ["s3:ListBucket"],
-                [_bucket_arn(bucket)],
-                {"StringLike": {"s3:prefix": within}},
-            )
+        for kind, action in LIST.items():
+            for bucket, prefixes in self._of(kind).items():
+                within = {"StringLike": {"s3:prefix": [literal(prefix) + "*" for prefix in prefixes]}}
+                # IAM knows no prefix of a listing of uploads.
+                _grant(grantee, [action], _bucket_arns([bucket]), None if kind is Kind.UPLOADS else within)
+
+    def _grant_tags(self, grantee: iam.IRole) -> None:
+        for kind, action in READ_TAGS.items():
+            tagged = _scopes(p for p in self._policies if p.needs_tags and _kind(p) is kind)
+            _grant(grantee, [action], _object_arns(tagged))
 
 
 def literal(text: str) -> str:
@@ -48,7 +87,13 @@ def literal(text: str) -> str:
     return "".join(f"${{{c}}}" if c in "*?$" else c for c in text)
 
 
-def _scopes(policies: Iterable[Policy]) -> dict[str, list[str]]:
+def _kind(policy: Policy) -> Kind:
+    if policy.source.kind == "s3_uploads":
+        return Kind.UPLOADS
+    return Kind.VERSIONS if policy.source.versions == "noncurrent" else Kind.OBJECTS
+
+
+def _scopes(policies: Iterable[Policy]) -> Scopes:
     scopes: dict[str, set[str]] = {}
     for policy in policies:
         scopes.setdefault(policy.source.bucket, set()).update(policy.source.prefixes)
@@ -72,5 +117,9 @@ def _bucket_arn(bucket: str) -> str:
     return f"arn:{Aws.PARTITION}:s3:::{bucket}"
 
 
-def _object_arns(scopes: dict[str, list[str]]) -> list[str]:
+def _bucket_arns(buckets: Iterable[str]) -> list[str]:
+    return [_bucket_arn(bucket) for bucket in buckets]
+
+
+def _object_arns(scopes: Scopes) -> list[str]:
     return [f"{_bucket_arn(bucket)}/{literal(prefix)}*" for bucket, prefixes in scopes.items() for prefix in prefixes]

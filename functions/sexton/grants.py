@@ -16,6 +16,7 @@ EXAMPLE = "sexton-doctor"
 
 READ_ROWS = ("dynamodb:GetItem", "dynamodb:Query")
 USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+READ_LOCKS = ("s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegalHold")
 WRITE_ROWS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
 
 
@@ -53,7 +54,7 @@ def needed(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     yield Grant(RECONCILER, ("lambda:InvokeFunction",), arns.discovery)
     yield from _of_key(arns)
     for policy in policies:
-        yield from _of_bucket(arns.bucket(policy.source.bucket), policy)
+        yield from of_bucket(arns.bucket(policy.source.bucket), policy)
 
 
 def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
@@ -101,14 +102,17 @@ def _of_evidence(arns: Arns) -> Iterator[Grant]:
                 yield Grant(function, actions, f"{arns.evidence}/{folder}/{EXAMPLE}")
 
 
-def _of_bucket(bucket: str, policy: Policy) -> Iterator[Grant]:
-    if policy.source.kind == "s3":
-        yield Grant(DISCOVERY, ("s3:GetBucketVersioning",), bucket)
+def of_bucket(bucket: str, policy: Policy) -> Iterator[Grant]:
+    """What a policy takes on its bucket, whose ARN is given."""
+    yield Grant(DISCOVERY, ("s3:GetBucketVersioning",), bucket)
+    if policy.mode == "enforce" and policy.source.versions == "noncurrent":
+        yield Grant(WORKER, ("s3:GetBucketObjectLockConfiguration",), bucket)
     for prefix in policy.source.prefixes:
-        for function in FUNCTIONS:
-            yield Grant(function, (_listing(policy),), bucket, {"s3:prefix": prefix})
-        within = f"{bucket}/{prefix}{EXAMPLE}"
-        yield from (Grant(function, actions, within) for function, actions in _on_items(policy) if actions)
+        # Of a listing of uploads IAM knows no prefix.
+        within = {} if policy.source.kind == "s3_uploads" else {"s3:prefix": prefix}
+        yield from (Grant(function, (_listing(policy),), bucket, within) for function in FUNCTIONS)
+        example = f"{bucket}/{prefix}{EXAMPLE}"
+        yield from (Grant(function, actions, example) for function, actions in _on_items(policy) if actions)
 
 
 def _listing(policy: Policy) -> str:
@@ -130,4 +134,4 @@ def _on_items(policy: Policy) -> Iterable[tuple[str, tuple[str, ...]]]:
 def _removing(policy: Policy) -> tuple[str, ...]:
     if policy.source.kind == "s3_uploads":
         return ("s3:AbortMultipartUpload",)
-    return ("s3:DeleteObject",) if policy.source.versions == "current" else ("s3:DeleteObjectVersion",)
+    return ("s3:DeleteObject",) if policy.source.versions == "current" else ("s3:DeleteObjectVersion", *READ_LOCKS)

@@ -67,7 +67,7 @@ def test_both_bundles_hold_the_same_modules(local: Path, deployed: Path) -> None
 
 
 def test_the_policies_lie_beside_the_code(deployed: Path) -> None:
-    assert {p.name for p in (deployed / "policies").iterdir()} == {"enforced.yaml", "reported.yaml"}
+    assert {p.name for p in (deployed / "policies").iterdir()} == {p.name for p in POLICIES.iterdir()}
     assert (deployed / "sexton").is_dir()
     assert (deployed / "handlers").is_dir()
     assert not list((deployed / "sexton").glob("cli*"))

@@ -11,6 +11,7 @@ ENFORCED = {
     "arn:<AWS::Partition>:s3:::sources-one/app/*",
     "arn:<AWS::Partition>:s3:::sources-one/odd${*}${$}x/*",
 }
+TWO = "arn:<AWS::Partition>:s3:::sources-two"
 SEEN = ENFORCED | {"arn:<AWS::Partition>:s3:::sources-one/exports/*"}
 
 
@@ -21,7 +22,14 @@ def test_each_function_has_its_own_role(template: Template) -> None:
 
 
 def test_only_the_worker_deletes_and_only_where_a_policy_enforces(template: Template) -> None:
-    assert granted(template.rights_of("worker"), "s3:DeleteObject") == ENFORCED
+    worker = template.rights_of("worker")
+
+    assert granted(worker, "s3:DeleteObject") == ENFORCED
+    assert granted(worker, "s3:DeleteObjectVersion") == {f"{TWO}/history/*"}
+    assert granted(worker, "s3:AbortMultipartUpload") == {f"{TWO}/incoming/*"}
+    assert granted(worker, "s3:BypassGovernanceRetention") == set()
+    for name in ("discovery", "reconciler"):
+        assert granted(template.rights_of(name), "s3:Abort*") == set()
     assert granted(template.rights_of("discovery"), "s3:Delete*") == set()
     assert granted(template.rights_of("reconciler"), "s3:Delete*") == set()
 
@@ -85,6 +93,36 @@ def test_sources_are_listed_only_within_the_policies_prefixes(template: Template
     assert [r.conditions for r in listing] == [
         '{"StringLike": {"s3:prefix": ["app/*", "exports/*", "odd${*}${$}x/*"]}}'
     ]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_versions_and_uploads_are_listed_only_where_a_policy_is_about_them(template: Template, name: str) -> None:
+    rights = template.rights_of(name)
+
+    assert granted(rights, "s3:ListBucketVersions") == {TWO}
+    (within,) = (r.conditions for r in rights if r.action == "s3:ListBucketVersions")
+    assert within == '{"StringLike": {"s3:prefix": ["history/*", "old/*"]}}'
+    assert granted(rights, "s3:ListBucketMultipartUploads") == {TWO}
+    (listing,) = (r for r in rights if r.action == "s3:ListBucket" and TWO in r.resources)
+    assert listing.conditions == '{"StringLike": {"s3:prefix": ["tagged/*"]}}'
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tags_are_read_only_where_a_policy_goes_by_them(template: Template, name: str) -> None:
+    rights = template.rights_of(name)
+
+    assert granted(rights, "s3:GetObjectTagging") == {f"{TWO}/tagged/*"}
+    assert granted(rights, "s3:GetObjectVersionTagging") == {f"{TWO}/history/*"}
+
+
+def test_locks_are_read_by_the_worker_where_it_purges(template: Template) -> None:
+    worker = template.rights_of("worker")
+
+    assert granted(worker, "s3:GetBucketObjectLockConfiguration") == {TWO}
+    for action in ("s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegalHold"):
+        assert granted(worker, action) == {f"{TWO}/history/*"}
+        for name in ("discovery", "reconciler"):
+            assert granted(template.rights_of(name), action) == set()
 
 
 def test_objects_are_read_by_who_observes(template: Template) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.infra.conftest import POLICIES
 from tests.infra.template import Template, text
 
 SCHEDULED = "<aws.scheduler.scheduled-time>"
@@ -21,7 +22,7 @@ def schedules(template: Template) -> Mapping[str, Mapping[str, Any]]:
 
 
 def test_every_policy_has_its_schedule(schedules: Mapping[str, Mapping[str, Any]]) -> None:
-    assert set(schedules) == {"enforced", "reported", "tick"}
+    assert set(schedules) == {*(path.stem for path in POLICIES.iterdir()), "tick"}
     assert schedules["enforced"]["ScheduleExpression"] == "cron(30 2 * * ? *)"
     assert schedules["enforced"]["ScheduleExpressionTimezone"] == "Europe/Berlin"
     assert schedules["reported"]["ScheduleExpression"] == "rate(12 hours)"
