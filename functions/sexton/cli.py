@@ -7,7 +7,7 @@ need them, so that `sexton --help` is quick.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sexton.deployment import Deployment
     from sexton.doctor import Diagnosis
+    from sexton.policy import Policy
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
 Stack = Annotated[str, typer.Option("--stack", envvar="SEXTON_STACK", help="The stack's name.")]
@@ -59,6 +60,13 @@ def examine(stack: str, policies: Sequence[str], folder: Path) -> Diagnosis:
     return examine(stack, policies, folder)
 
 
+def roles(stack: str) -> Mapping[str, str]:
+    """The ARNs of the functions' roles by the functions' names; tests put their own in its place."""
+    from sexton.aws.stack import roles
+
+    return roles(stack)
+
+
 def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
@@ -79,19 +87,39 @@ def _main(
 @policy_app.command("check")
 def policy_check(
     path: Annotated[Path, typer.Argument(help="A folder of policies, or one file.")] = Path("policies"),
+    grants: Annotated[
+        bool, typer.Option("--grants", help="The bucket policies that other accounts must set, instead.")
+    ] = False,
     as_json: Json = False,
+    stack: Annotated[str, typer.Option("--stack", help="With --grants: the stack whose roles they name.")] = "",
 ) -> None:
-    """Check policies, and say in words what each means. Needs no AWS."""
-    from sexton import cli_tables
+    """Check policies, and say in words what each means. Needs no AWS, unless a stack is named."""
+    from sexton import cli_policies
     from sexton.cli_output import put_json
     from sexton.policy import load_policies
     from sexton.wording import Described
 
     found = load_policies(path)
-    if as_json:
+    if grants:
+        _grants(found, stack, as_json=as_json)
+    elif as_json:
         put_json([Described.of(policy) for policy in found])
     else:
-        _show(cli_tables.policies(found))
+        _show(cli_policies.checked(found))
+
+
+def _grants(policies: Sequence[Policy], stack: str, *, as_json: bool) -> None:
+    from sexton import cli_policies
+    from sexton.bucket_policy import PLACEHOLDERS, for_other_accounts
+    from sexton.cli_output import put_json, say
+
+    found = for_other_accounts(policies, roles(stack) if stack else PLACEHOLDERS)
+    if as_json:
+        put_json(found)
+    elif found:
+        _show(cli_policies.bucket_policies(found))
+    else:
+        say("no policy is about a bucket of another account: the rights of the stack's own roles are enough")
 
 
 @run_app.command("start")

@@ -11,25 +11,14 @@ from sexton.dead_letters import DeadLetter
 from sexton.explaining import Explanation
 from sexton.fate import Fate, SeenItem
 from sexton.item import rfc3339
-from sexton.policy import Policy
 from sexton.showing import RunLine, RunView
 from sexton.status import Status, Unfinished
 from sexton.verifying import Verdict
-from sexton.wording import in_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def policies(found: Sequence[Policy]) -> Iterator[RenderableType]:
-    """Each policy with its version and what it means."""
-    for policy in found:
-        identity = (("policy", policy.id), ("version", policy.version), ("owner", policy.owner))
-        yield facts((*identity, ("description", policy.description)))
-        yield facts(("-", sentence) for sentence in in_words(policy))
-        yield ""
 
 
 def run_list(runs: Sequence[RunLine]) -> Iterator[RenderableType]:

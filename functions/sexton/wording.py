@@ -8,6 +8,7 @@ from datetime import timedelta
 from pydantic import BaseModel, ConfigDict
 
 from sexton.key_date import KeyDate
+from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
 from sexton.retain import Retain
 from sexton.source import S3Source
@@ -38,13 +39,17 @@ class Described(BaseModel):
     mode: str
     approval: str
     bucket: str
+    account: str | None
     prefixes: tuple[str, ...]
     retain: str
     means: tuple[str, ...]
+    lifecycle_rules: tuple[dict[str, object], ...]
+    lifecycle: tuple[str, ...]
 
     @staticmethod
     def of(policy: Policy) -> Described:
-        """Describe one policy."""
+        """Describe one policy. `lifecycle`: what would differ under the rules, or why there are none."""
+        rule = rule_for(policy)
         return Described(
             id=policy.id,
             version=policy.version,
@@ -55,9 +60,12 @@ class Described(BaseModel):
             mode=policy.mode,
             approval=policy.approval,
             bucket=policy.source.bucket,
+            account=policy.source.account,
             prefixes=policy.source.prefixes,
             retain=str(policy.retain),
             means=in_words(policy),
+            lifecycle_rules=rule.rules if isinstance(rule, LifecycleRules) else (),
+            lifecycle=rule.differences if isinstance(rule, LifecycleRules) else rule.reasons,
         )
 
 
@@ -69,6 +77,8 @@ def in_words(policy: Policy) -> tuple[str, ...]:
 def _sentences(policy: Policy) -> Iterator[str]:
     verb = "Removes" if policy.mode == "enforce" else "Reports, and does not remove,"
     yield f"{verb} {_what(policy.source)} {_age(policy)}."
+    if policy.source.account:
+        yield f"The bucket must belong to account {policy.source.account}, which allows it by the bucket's policy."
     spared = _spared(policy.source)
     if spared:
         yield f"Spares {spared}."

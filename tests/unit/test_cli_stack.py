@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
-from sexton.aws.stack import BadConfiguration, StackNotFound, connect
+from sexton.aws.stack import BadConfiguration, StackNotFound, connect, roles
 from sexton.deployment import FunctionFailed
 from sexton.errors import CallFailed
 
@@ -21,6 +21,7 @@ OUTPUTS = {
     "LedgerTableName": "ledger",
     "EvidenceBucketName": "evidence",
     "DiscoveryFunctionName": "discovery",
+    "WorkerFunctionName": "worker-1",
     "ReconcilerFunctionName": "reconciler",
 }
 
@@ -96,6 +97,19 @@ def test_a_look_at_an_object_of_another_account_has_that_owner(session: StubbedS
     expected = {"Bucket": "logs", "Key": "a", "ExpectedBucketOwner": "210987654321"}
     session.stubs["s3"].add_client_error("head_object", "404", http_status_code=404, expected_params=expected)
     assert deployment.bucket("logs", "210987654321").head("a") is None
+
+
+def test_the_roles_are_those_of_the_functions(session: StubbedSession) -> None:
+    session.add_stack(OUTPUTS)
+    for name in ("DiscoveryFunctionName", "WorkerFunctionName", "ReconcilerFunctionName"):
+        session.stubs["lambda"].add_response(
+            "get_function_configuration",
+            {"Role": f"arn:aws:iam::123456789012:role/{OUTPUTS[name]}"},
+            {"FunctionName": OUTPUTS[name]},
+        )
+    found = roles("Sexton", session)  # type: ignore[arg-type]
+    assert found["worker"] == "arn:aws:iam::123456789012:role/worker-1"
+    assert set(found) == {"discovery", "worker", "reconciler"}
 
 
 def test_no_such_stack(session: StubbedSession) -> None:

@@ -20,6 +20,7 @@ from sexton.aws.functions import LambdaDiscovery
 from sexton.aws.table import DynamoTable
 from sexton.deployment import Deployment, FunctionFailed
 from sexton.errors import Refused
+from sexton.grants import FUNCTIONS
 from sexton.ledger import Ledger
 from sexton.redact import redact
 
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sts import STSClient
 
-NEEDED = ("LedgerTableName", "EvidenceBucketName", "DiscoveryFunctionName", "ReconcilerFunctionName")
+NEEDED = (
+    "LedgerTableName",
+    "EvidenceBucketName",
+    "DiscoveryFunctionName",
+    "WorkerFunctionName",
+    "ReconcilerFunctionName",
+)
 ANSWER = 310  # seconds to wait for a function: a tick may take five minutes
 UNKNOWN_CALLER = "cli"
 
@@ -126,6 +133,18 @@ def find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
         state = found[0]["StackStatus"]
         raise StackNotFound(f"stack {stack!r} ({state}) is not Sexton's, or not yet: it has no {', '.join(missing)}")
     return found[0]["StackId"], outputs
+
+
+def roles(stack: str, session: Session | None = None) -> Mapping[str, str]:
+    """The ARNs of the functions' roles, by the functions' names. Raises as `connect`."""
+    with calls():
+        session = session or Session()
+        _, outputs = find(stack, session)
+        client = cast("LambdaClient", _client(session, "lambda", READ))
+        named = {function: outputs[f"{function.capitalize()}FunctionName"] for function in FUNCTIONS}
+        return {
+            function: client.get_function_configuration(FunctionName=name)["Role"] for function, name in named.items()
+        }
 
 
 def _caller(session: Session) -> str:
