@@ -145,7 +145,7 @@ def _make_sources(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
             continue
         there.add(bucket)
         s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": emulators.REGION})
-        if policy.recovery == "versioning":
+        if policy.recovery == "versioning" or policy.source.versions == "noncurrent":
             s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
 

@@ -126,7 +126,7 @@ def test_every_way_that_an_item_ends_is_explained() -> None:
     rows = table("docs/failures.md", "outcome", "reason", "what it means", "what to do")
     documented = {tuple(codes(row[0]) + codes(row[1])) for row in rows}
     skips = {outcome.ABSENT, outcome.CHANGED, outcome.CHANGED_AFTER_ATTEMPT, outcome.LOCKED, outcome.HELD}
-    skips |= set(get_args(Reason)) - {"expired"}
+    skips |= set(get_args(Reason)) - {"expired", "tags_needed"}  # which is no ending: then they are read
     assert documented == {
         ("deleted",),
         ("deleted", outcome.ABSENT_AFTER_ATTEMPT),
@@ -139,10 +139,10 @@ def test_every_way_that_an_item_ends_is_explained() -> None:
 def test_every_reason_to_wait_or_to_invalidate_is_explained() -> None:
     documented = first_codes(table("docs/failures.md", "reason", "what it says of the run", "what to do"))
     core = ROOT / "functions" / "sexton"
-    planning, reconcile, approval = (
-        (core / f"{name}.py").read_text() for name in ("planning", "reconcile", "approval")
+    planning, targets, reconcile, approval = (
+        (core / f"{name}.py").read_text() for name in ("planning", "targets", "reconcile", "approval")
     )
-    found = set(re.findall(r"SourceRefused\(\s*\"(\w+)\"", planning))
+    found = set(re.findall(r"SourceRefused\(\s*\"(\w+)\"", planning + targets))
     found |= set(re.findall(r"return \"(\w+)\",", reconcile))
     found |= set(re.findall(r"append\(f?\"(\w+):", approval))
     assert found
@@ -201,7 +201,8 @@ def test_every_field_of_evidence_is_documented() -> None:
             found[kind] |= {field for line in lines for field in json.loads(line)}
     for kind, fields in found.items():
         documented = first_codes(table("docs/evidence.md", f"{kind} field", "what it is"))
-        rare = {"version_id", "marker_version_id", "unproven"}  # of versioned buckets, and of lost replies
+        # Of versions, of tags, and of lost replies.
+        rare = {"version_id", "marker_version_id", "unproven", "noncurrent_since", "rank", "delete_marker", "tags"}
         assert documented - rare == fields, kind
 
 
