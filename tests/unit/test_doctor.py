@@ -384,6 +384,22 @@ def test_a_bucket_of_another_account() -> None:
     assert "another account" in check.found
 
 
+def test_a_bucket_that_its_policies_say_is_another_accounts() -> None:
+    theirs = policy(source={"kind": "s3", "bucket": "logs", "account": "210987654321", "prefixes": ["app/"]})
+    clinic = Clinic(theirs)
+    before, asked = clinic.aws.answers["s3", "head_bucket"], []
+
+    def head(Bucket: str, ExpectedBucketOwner: str = "") -> Mapping[str, Any]:
+        asked.append(ExpectedBucketOwner)
+        return before()
+
+    clinic.aws.answers["s3", "head_bucket"] = head
+    clinic.aws.change("s3", "get_bucket_request_payment", Payer="Requester")
+    assert clinic.one("bucket_found").verdict == "ok"
+    assert set(asked) == {"210987654321"}
+    assert clinic.one("bucket_payer").verdict == "failed"
+
+
 def test_a_bucket_of_another_region() -> None:
     clinic = Clinic()
     clinic.aws.change("s3", "head_bucket", BucketRegion="us-east-1")

@@ -77,22 +77,28 @@ class _Bucket:
         for policy in self.policies:
             yield Probe(CheckName.SCOPE, policy.id, f"{_listing(policy)[2]} on {name}", _scope(self, policy))
 
+    @property
+    def owner(self) -> str:
+        """Whose it is by its policies, which agree on it; the stack's own account where they do not say."""
+        return next((p.source.account for p in self.policies if p.source.account), self.site.account)
+
     def ask(self, call: str, **more: Any) -> Any:
         """One call on the bucket, with its expected owner."""
-        return getattr(self.site.client("s3"), call)(Bucket=self.name, ExpectedBucketOwner=self.site.account, **more)
+        return getattr(self.site.client("s3"), call)(Bucket=self.name, ExpectedBucketOwner=self.owner, **more)
 
     def found(self) -> Iterator[Check]:
-        """Whether it is there, of the stack's account, and where."""
+        """Whether it is there, of the account that its policies name, and where."""
         try:
             answer = self.ask("head_bucket")
         except ClientError as error:
             if code_of(error) not in DENIED or not self._opens_without_owner():
                 raise
-            found = f"it belongs to another account than the stack's ({self.site.account})"
-            to_do = "every call names the owner it expects and is refused: deploy a stack into the bucket's account"
+            whose = "the stack's" if self.owner == self.site.account else "its policies name"
+            found = f"it belongs to another account than {whose} ({self.owner})"
+            to_do = "every call names the owner it expects and is refused: write the bucket's account as source.account"
             yield Check.failed(CheckName.BUCKET_FOUND, self.name, found, to_do)
             return
-        yield Check.ok(CheckName.BUCKET_FOUND, self.name, f"there, of account {self.site.account}")
+        yield Check.ok(CheckName.BUCKET_FOUND, self.name, f"there, of account {self.owner}")
         yield self._region(answer)
 
     def _opens_without_owner(self) -> bool:
@@ -168,8 +174,12 @@ class _Bucket:
         return Check.ok(name, self.name, f"SSE-KMS with {key}, which worker and reconciler may use")
 
     def payer(self) -> Iterator[Check]:
-        """Who pays for the calls: the owner does in any case, and the stack is the owner's."""
+        """Who pays for the calls: of its own account's the owner does; others must offer to, and Sexton does not."""
         payer = self.ask("get_bucket_request_payment").get("Payer", "BucketOwner")
+        if payer == "Requester" and self.owner != self.site.account:
+            found = "requester pays, and Sexton does not offer to: S3 refuses every call"
+            yield Check.failed(CheckName.BUCKET_PAYER, self.name, found, "let the owner turn requester pays off")
+            return
         found = "requester pays: Sexton is of the owner's account" if payer == "Requester" else "the owner pays"
         yield Check.ok(CheckName.BUCKET_PAYER, self.name, found)
 
