@@ -19,18 +19,18 @@ logger = Logger()
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, bool]:
     """One tick. Raises when some run could not be attended to, so that the function's error alarm tells."""
     settings, wiring = wired()
-    ledger, evidence, log = Ledger(wiring.table()), wiring.evidence(), event_log(logger)
+    ledger, evidence, log, left = Ledger(wiring.table()), wiring.evidence(), event_log(logger), time_left(context)
     Reconciling(
         ledger=ledger,
         evidence=evidence,
         target=wiring.target,
         discovery=wiring.discovery(),
         gauges=wiring.gauges(),
-        closing=Closing(ledger, evidence, wiring.events(), clock, token, log, wiring.region),
+        closing=Closing(ledger, evidence, wiring.events(), clock, token, log, wiring.region, left),
         policies=deployed(settings),
         clock=clock,
         token=token,
-        time_left=time_left(context),
+        time_left=left,
         log=log,
         mismatch=settings.mismatch,
     ).tick()

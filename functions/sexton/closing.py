@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sexton import books, keys, report_csv, report_html, run_transitions
 from sexton.books import Books, Entry, Tell
 from sexton.breakdown import Breakdown
-from sexton.errors import EvidenceAltered
+from sexton.errors import EvidenceAltered, SextonError
 from sexton.item import rfc3339
 from sexton.job import OPEN
 from sexton.ledger import Ledger
 from sexton.money import money
 from sexton.planning import write_plan
 from sexton.policy import Policy
-from sexton.ports import Clock, Events, Evidence, Log, Token
+from sexton.ports import Clock, Events, Evidence, Log, TimeLeft, Token
 from sexton.prices import list_prices
 from sexton.reading import policy_of
 from sexton.report import Report
@@ -25,6 +27,13 @@ from sexton.table import Applied, Check, Write
 
 REPORT_SCHEMA = 1
 ANNOUNCED = ("run_id", "policy", "state", "balanced", "deleted", "deleted_unproven", "skipped", "dead", "cancelled")
+
+
+RESERVE = timedelta(seconds=15)  # of the function's time, to write the books and the report and to change the state
+
+
+class Unfinished(SextonError):
+    """The function's time was over before the books were compared; nothing was written."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,7 @@ class Closing:
     token: Token
     log: Log
     region: str  # whose list prices the reports show
+    time_left: TimeLeft
 
     def close(self, run: Run, deployed: Policy | None) -> bool:
         """Close the run if no job is open. `run` was read before: its rev guards everything that follows.
@@ -54,7 +64,7 @@ class Closing:
         if run.state is RunState.INVALIDATED:
             write_plan(self.ledger, self.evidence, run)
         breakdown = self._breakdown(run, deployed)
-        compared = books.compare(self.evidence, entries, self._teller(breakdown))
+        compared = books.compare(self.evidence, self._in_time(entries), self._teller(breakdown))
         if compared.planned != run.planned:
             compared.problem(f"{run.planned} items were planned, the books have {compared.planned}")
         if compared.recorded != counted:
@@ -111,6 +121,13 @@ class Closing:
         except EvidenceAltered as altered:
             self.log("report_without_breakdown", run_id=run.run_id, error=str(altered))
             return None
+
+    def _in_time(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The entries for as long as there is time. Raises Unfinished, so that no half of the books is written."""
+        for entry in entries:
+            if self.time_left() < RESERVE:
+                raise Unfinished("its books were not compared in the time of one tick; the next one tries again")
+            yield entry
 
     def _teller(self, breakdown: Breakdown | None) -> Tell | None:
         if breakdown is None:

@@ -27,11 +27,17 @@ class Discovering:
     log: Log
 
     def discover(self, event: Mapping[str, Any]) -> dict[str, object]:
-        """Carry out one event. A refused one is answered with its error: asking again would change nothing."""
+        """Carry out one event.
+
+        A refused one is answered with its error where a person waits for the answer (`plan: false`). Of a schedule or
+        a tick nobody reads an answer: there Refused is raised, so that the event ends in the failure queue.
+        """
         try:
             return self._resume(event) if "resume" in event else self._trigger(event)
         except Refused as refused:
             self.log("event_refused", code=refused.code, error=str(refused))
+            if event.get("plan") is not False:
+                raise
             return {"error": {"code": refused.code, "message": str(refused)}}
 
     def _trigger(self, event: Mapping[str, Any]) -> dict[str, object]:

@@ -162,6 +162,7 @@ def _as_claimed(message: Message) -> tuple[Condition, ...]:
         equals("part_sha256", message.part_sha256),
         equals("start", message.start),
         equals("end", message.end),
+        equals("count", message.count),
     )
 
 
@@ -364,6 +365,7 @@ def release(job: Job, gained: Gained, how: Release, now: datetime, write_id: str
     fields, append, add = _gained(job, gained)
     code = how.failure.code if how.failure else how.event
     summary = how.failure.summary if how.failure else ""
+    reason_class = how.failure.reason_class if how.failure else ReasonClass.TRANSIENT
     adds = {"rev": 1, **add}
     if how.refund:
         adds["attempt"] = -1
@@ -379,8 +381,9 @@ def release(job: Job, gained: Gained, how: Release, now: datetime, write_id: str
             "not_before": ms(how.not_before),
             "maybe_done": how.maybe_done,
             "reason": code,
-            "reason_class": how.failure.reason_class.value if how.failure else how.event,
+            "reason_class": reason_class.value,
             "summary": summary,
+            "next_action": NEXT_ACTION[reason_class],
         },
         append={**append, "history": [_entry(job, now, how.event, code, summary)]},
         add=adds,

@@ -9,6 +9,7 @@ from datetime import datetime
 from sexton.decision import UNREADABLE_TAGS, Decision, Judge
 from sexton.errors import Failure, ReasonClass
 from sexton.item import Item, ItemId
+from sexton.observing import Seen
 from sexton.outcome import (
     ABSENT,
     ABSENT_AFTER_ATTEMPT,
@@ -36,7 +37,7 @@ def judge_all(target: Target, judged: Judge, items: Sequence[Item]) -> list[tupl
 class FreshLook:
     """What is there now of planned items, and what is to be done with it."""
 
-    seen: Mapping[ItemId, Item | None]
+    seen: Mapping[ItemId, Seen]
     decisions: Mapping[ItemId, Decision]
     at: datetime
 
@@ -44,12 +45,14 @@ class FreshLook:
     def of(target: Target, judged: Judge, items: Sequence[Item], span: int, at: datetime) -> FreshLook:
         """Look at neighbouring items, and judge those that are still what was planned."""
         seen = target.observe(items, span)
-        same = [now for item in items if (now := seen[item.id]) is not None and item.same_as(now)]
+        same = [now for item in items if isinstance(now := seen[item.id], Item) and item.same_as(now)]
         return FreshLook(seen, {item.id: decision for item, decision in judge_all(target, judged, same)}, at)
 
-    def ended(self, index: int, planned: Item, maybe_done: bool) -> Outcome | None:
-        """How an item ended without a removal; None where it still is to be removed."""
+    def ended(self, index: int, planned: Item, maybe_done: bool) -> Outcome | Failure | None:
+        """How an item ended without a removal, or why that cannot be seen; None where it still is to be removed."""
         seen = self.seen[planned.id]
+        if isinstance(seen, Failure):
+            return seen
         decision = self.decisions.get(planned.id)
         return before_removal(index, planned, seen, decision, maybe_done, self.at)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from sexton.errors import Failure
 from sexton.item import Item, ItemId, fits_xml
-from sexton.observing import observe
+from sexton.observing import Seen, observe
 from sexton.ports import Bucket, Removed
 from sexton.run import Place
 from sexton.target import Page
@@ -40,7 +40,7 @@ class CurrentObjects:
         """One call an item, several at a time."""
         return with_tags(self.bucket, items)
 
-    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Item | None]:
+    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Seen]:
         """By listing the key range or asking one by one, whichever needs fewer calls."""
         seen = observe(self.bucket, items, span)
         return {item.id: seen[item.key] for item in items}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
+from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.item import Item
 from sexton.ports import Bucket
 
@@ -20,8 +22,12 @@ def at_once(items: int, span: int) -> int:
     return items if calls <= LOOK_CALLS else max(1, items * LOOK_CALLS // calls)
 
 
-def observe(bucket: Bucket, items: Sequence[Item], span: int) -> Mapping[str, Item | None]:
-    """What is there now under each item's key; None where nothing is.
+Seen = Item | Failure | None
+"""What a look showed of one item: what is there now, nothing, or why that cannot be seen for good."""
+
+
+def observe(bucket: Bucket, items: Sequence[Item], span: int) -> Mapping[str, Seen]:
+    """What is there now under each item's key.
 
     `items` are in key order and at least one; `span` is how many objects were listed from the first to the last.
     """
@@ -35,13 +41,23 @@ def in_few_pages(span: int, keys: int) -> bool:
     return -(-span // PAGE) <= keys
 
 
-def _one_by_one(bucket: Bucket, items: Sequence[Item]) -> dict[str, Item | None]:
-    return {item.key: bucket.head(item.key) for item in items}
+def _one_by_one(bucket: Bucket, items: Sequence[Item]) -> dict[str, Seen]:
+    return {item.key: _ask(bucket, item.key) for item in items}
 
 
-def _by_listing(bucket: Bucket, items: Sequence[Item], pages: int) -> dict[str, Item | None]:
+def _ask(bucket: Bucket, key: str) -> Seen:
+    """A refusal for good concerns the one key: its neighbours may well be seen."""
+    try:
+        return bucket.head(key)
+    except CallFailed as failed:
+        if failed.failure.reason_class is not ReasonClass.PERMANENT:
+            raise
+        return replace(failed.failure, unknown_effect=False)
+
+
+def _by_listing(bucket: Bucket, items: Sequence[Item], pages: int) -> dict[str, Seen]:
     """List from just before the first key; where the range has grown denser than it was, ask for the rest singly."""
-    seen: dict[str, Item | None] = dict.fromkeys(item.key for item in items)
+    seen: dict[str, Seen] = dict.fromkeys(item.key for item in items)
     first, last = items[0].key, items[-1].key
     prefix, after = shared_start(first, last), just_before(first)
     listed = 0

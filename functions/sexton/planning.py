@@ -90,7 +90,8 @@ class Planning:
         except OutOfTime:
             self._write(run_transitions.put_down(run, token, self.token()))
         except SourceRefused as refused:
-            self._write(run_transitions.invalidate(run, refused.reason, str(refused), self.clock(), self.token()))
+            now, write_id = self.clock(), self.token()
+            self._write(run_transitions.refuse(run, token, refused.reason, str(refused), now, write_id))
         except LeaseLost:
             pass  # another planner has it, or the run was invalidated: what is durable stands, the rest is theirs
         return self._again(run)
@@ -170,7 +171,8 @@ class Planning:
     def _write_part(self, run: Run, scan: Scan) -> Write:
         if scan.cursor.part > MAX_PARTS:
             raise SourceRefused(
-                "planning_exceeded", f"the plan has more than {MAX_PARTS} parts; raise job_size or narrow the prefixes"
+                "planning_exceeded",
+                f"the plan has more than {MAX_PARTS + 1} parts; raise job_size or narrow the prefixes",
             )
         made = part.build(f"000{scan.cursor.part:05d}", scan.pending, scan.span_to_last)
         part_key = keys.part(run.run_id, made.seq, made.sha256)

@@ -174,6 +174,9 @@ class Policy(BaseModel):
             )
         return self
 
+    def __hash__(self) -> int:
+        return hash((self.id, self.version))
+
     def canonical(self) -> str:
         """What the version is the digest of: sorted compact JSON of what is not left at its default.
 

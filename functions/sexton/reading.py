@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from sexton import keys, outcome, part
 from sexton.errors import EvidenceAltered
 from sexton.item import Item
@@ -62,4 +64,9 @@ def policy_of(evidence: Evidence, run: Run, deployed: Policy | None) -> Policy:
     text = evidence.get(keys.policy(run.policy, run.policy_version))
     if text is None or hashlib.sha256(text).hexdigest() != run.policy_version:
         raise EvidenceAltered(f"the canonical copy of policy version {run.policy_version} is gone or altered")
-    return Policy.from_canonical(text)
+    try:
+        return Policy.from_canonical(text)
+    except ValidationError as error:
+        raise EvidenceAltered(
+            f"policy version {run.policy_version} of {run.policy} cannot be read by this release of Sexton"
+        ) from error

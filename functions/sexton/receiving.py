@@ -74,11 +74,12 @@ def met_idle(message: Message, row: Row | None) -> Meeting:
     if row is None:
         return Mismatch("unknown job")
     job = Job.from_row(row)
-    if (job.part_key, job.part_sha256, job.start, job.end) != (
+    if (job.part_key, job.part_sha256, job.start, job.end, job.count) != (
         message.part_key,
         message.part_sha256,
         message.start,
         message.end,
+        message.count,
     ):
         return Mismatch("not the part or range of its job")
     if job.state in (JobState.SUCCEEDED, JobState.CANCELLED):

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sexton import job_transitions, keys, run_transitions
 from sexton.closing import Closing
 from sexton.decision import judge
-from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, SextonError
+from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass, SextonError
 from sexton.job import OPEN, Job, JobState, Limits
 from sexton.job_transitions import NOTHING, Gained, last_failure
 from sexton.judging import FreshLook
 from sexton.ledger import Ledger
-from sexton.outcome import count
+from sexton.outcome import Outcome, count
 from sexton.policy import Policy
 from sexton.ports import Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
 from sexton.reading import open_items, policy_of, record
 from sexton.run import AT_WORK, WAITING, Run, RunState
 from sexton.settling import EFFECT_UNKNOWN
 from sexton.starting import Policies
-from sexton.table import Applied, Write
+from sexton.table import Applied, Refused, Write
 from sexton.target import Target
 
 PLAN_TTL = timedelta(days=7)
@@ -51,41 +51,51 @@ class Reconciling:
     mismatch: timedelta
 
     def tick(self) -> None:
-        """One tick. Raises TickFailed at its end when some run could not be attended to."""
+        """One tick. Raises TickFailed at its end when some run could not be attended to.
+
+        Closing comes last, since it takes longest: no run waits for another's books.
+        """
         self._register()
         runs = list(self.ledger.open_runs())
-        troubles = [trouble for run in runs if (trouble := self._attend_safely(run))]
+        ended: list[Run] = []
+        troubles = self._each(runs, lambda listed: ended.extend(self._attend(listed)))
         self._publish(runs)
+        troubles += self._each(ended, lambda run: self.closing.close(run, self.policies.get(run.policy)))
         if troubles:
             raise TickFailed("; ".join(troubles))
 
-    def _attend_safely(self, listed: Run) -> str | None:
+    def _each(self, runs: Iterable[Run], do: Callable[[Run], object]) -> list[str]:
         """One run's trouble must not keep the others waiting: it is told at the end of the tick."""
-        if self.time_left() < RESERVE:
-            return None
-        try:
-            run = self.ledger.run(listed.id)
-            if run is not None:
-                self.closing.announce(run) if run.closed else self.attend(run)
-        except SextonError as error:
-            self.log("run_not_attended", run_id=listed.run_id, error=str(error))
-            return f"{listed.run_id}: {error}"
-        return None
+        troubles = []
+        for run in runs:
+            try:
+                if self.time_left() < RESERVE:
+                    raise TickFailed("the tick's time is over; the next one goes on")
+                do(run)
+            except SextonError as error:
+                self.log("run_not_attended", run_id=run.run_id, error=str(error))
+                troubles.append(f"{run.run_id}: {error}")
+        return troubles
 
-    def attend(self, run: Run) -> None:
-        """Move one run on as far as it goes now."""
+    def _attend(self, listed: Run) -> list[Run]:
+        """Move one run on as far as it goes now; returns it when its work has ended, to be closed."""
+        run = self.ledger.run(listed.id)
+        if run is None:
+            return []
+        if run.closed:
+            self.closing.announce(run)
+            return []
         now = self.clock()
         policy = self.policies.get(run.policy)
         run = self._note_mismatch(run, policy, now)
         reason = self._reason_to_invalidate(run, policy, now)
-        if reason:
-            self._invalidate(run, *reason)
-        elif run.state in (RunState.PLANNING, RunState.PLANNED):
+        run = self._invalidated(run, *reason) if reason else run
+        if run.state in (RunState.PLANNING, RunState.PLANNED):
             self._resume_planning(run, now)
-        elif run.state in AT_WORK:
-            self._keep_working(run, policy, now)
-        elif run.state is RunState.INVALIDATED:
-            self._cancel_all(run, policy)
+        has_ended = (run.state in AT_WORK and self._keep_working(run, policy, now)) or (
+            run.state is RunState.INVALIDATED and self._cancel_all(run, policy)
+        )
+        return [run] if has_ended else []
 
     # the policy's version, and what ends a run by itself
 
@@ -111,11 +121,14 @@ class Reconciling:
             return "plan_expired", f"its plan is older than {PLAN_TTL.days} days"
         return None
 
-    def _invalidate(self, run: Run, reason: str, message: str) -> None:
-        written = self.ledger.table.write(run_transitions.invalidate(run, reason, message, self.clock(), self.token()))
-        if isinstance(written, Applied) and written.row:
-            self.log("run_invalidated", run_id=run.run_id, reason=reason)
-            self._cancel_all(Run.from_row(written.row), self.policies.get(run.policy))
+    def _invalidated(self, run: Run, reason: str, message: str) -> Run:
+        """The run, invalidated; as it was where somebody else has moved it meanwhile: the next tick sees to that."""
+        write = run_transitions.invalidate(run, reason, message, self.clock(), self.token())
+        written = self.ledger.table.write(write)
+        if isinstance(written, Refused) or written.row is None:
+            raise LeaseLost(f"{run.run_id} was moved while it was to be invalidated")
+        self.log("run_invalidated", run_id=run.run_id, reason=reason)
+        return Run.from_row(written.row)
 
     def _resume_planning(self, run: Run, now: datetime) -> None:
         leased = run.planner_until is not None and run.planner_until >= now
@@ -124,9 +137,10 @@ class Reconciling:
 
     # a run at work
 
-    def _keep_working(self, run: Run, policy: Policy | None, now: datetime) -> None:
+    def _keep_working(self, run: Run, policy: Policy | None, now: datetime) -> bool:
+        """Recover what was lost or abandoned; True when nothing seems open any more."""
         if run.mismatch_since is not None or policy is None:
-            return  # nothing more goes under the old rule; a deploy that is only half done ends by itself
+            return False  # nothing more goes under the old rule; a deploy that is only half done ends by itself
         nothing_open = True
         for job in self.ledger.open_jobs(run.run_id, JobState.LEASED):
             nothing_open = False
@@ -134,16 +148,30 @@ class Reconciling:
                 self._expire(job, now)
         limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
         due = run.state is RunState.DISPATCHING
+        used_up: list[Job] = []
         for job in self.ledger.open_jobs(run.run_id, JobState.READY):
             nothing_open = False
             if job.used_up(limits, now, run.resumed_at) and not job.may_split(limits):
-                self._give_up(job, run, policy)
+                used_up.append(job)
             elif job.dispatch_due is not None and job.dispatch_due <= now:
                 due = True
         if due:
             self.discovery.resume(run.run_id)
-        elif nothing_open and run.state is RunState.DRAINING:
-            self.closing.close(run, policy)
+        self._each_job(used_up, lambda job: self._give_up(job, run, policy))
+        return nothing_open and not due and run.state is RunState.DRAINING
+
+    def _each_job(self, jobs: Iterable[Job], do: Callable[[Job], object]) -> None:
+        """A job that cannot be looked at now must not keep the others waiting. Raises TickFailed at the end."""
+        troubles = []
+        for job in jobs:
+            if self.time_left() < RESERVE:
+                raise TickFailed("the tick's time is over; the next one goes on")
+            try:
+                do(job)
+            except CallFailed as failed:
+                troubles.append(f"{job.job_id}: {failed}")
+        if troubles:
+            raise TickFailed(f"{len(troubles)} jobs could not be looked at, the first is {troubles[0]}")
 
     def _expire(self, job: Job, now: datetime) -> None:
         written = self.ledger.table.write(job_transitions.expire(job, now, self.token()))
@@ -166,7 +194,7 @@ class Reconciling:
     def _observed_or_not(self, job: Job, run: Run, policy: Policy | None) -> tuple[Gained, Failure | None]:
         """What a look made certain, or why none ever will: then the job is dead, and a person must judge."""
         try:
-            return self._observed(job, run, policy), None
+            return self._observed(job, run, policy)
         except CallFailed as failed:
             if failed.failure.reason_class is not ReasonClass.PERMANENT:
                 raise
@@ -174,16 +202,18 @@ class Reconciling:
         except EvidenceAltered as altered:
             return NOTHING, Failure(ReasonClass.PERMANENT, "evidence_altered", str(altered))
 
-    def _observed(self, job: Job, run: Run, deployed: Policy | None) -> Gained:
+    def _observed(self, job: Job, run: Run, deployed: Policy | None) -> tuple[Gained, Failure | None]:
         """What a read-only look makes certain: absent was done, changed is to be left alone. The rest stays open."""
         if not job.maybe_done:
-            return NOTHING
+            return NOTHING, None
         policy = policy_of(self.evidence, run, deployed)
         opened = open_items(self.evidence, job)
         items, judged, at = [item for _, item in opened], judge(policy, run.cutoff), self.clock()
         fresh = FreshLook.of(self.target(policy), judged, items, job.span, at)
-        ended = [found for index, planned in opened if (found := fresh.ended(index, planned, maybe_done=True))]
-        return Gained(record(self.evidence, job, ended, self.token), count(ended))
+        found = [fresh.ended(index, planned, maybe_done=True) for index, planned in opened]
+        ended = [each for each in found if isinstance(each, Outcome)]
+        unseen = next((_cannot_tell(each) for each in found if isinstance(each, Failure)), None)
+        return Gained(record(self.evidence, job, ended, self.token), count(ended)), unseen
 
     def _settle(self, job: Job, write: Write) -> None:
         if isinstance(self.ledger.table.write(write), Applied):
@@ -192,16 +222,12 @@ class Reconciling:
 
     # an invalidated run
 
-    def _cancel_all(self, run: Run, policy: Policy | None) -> None:
-        """Every open job ends cancelled; a live lease is waited for; then the run closes, with books too."""
-        all_ended = True
-        for job in self.ledger.jobs(run.run_id):
-            if self.time_left() < RESERVE:
-                return
-            if job.state in OPEN:
-                all_ended &= self._cancel(job, run, policy)
-        if all_ended:
-            self.closing.close(run, policy)
+    def _cancel_all(self, run: Run, policy: Policy | None) -> bool:
+        """Every open job ends cancelled; True when none is left: a live lease is waited for."""
+        ended: list[bool] = []
+        jobs = (job for job in self.ledger.jobs(run.run_id) if job.state in OPEN)
+        self._each_job(jobs, lambda job: ended.append(self._cancel(job, run, policy)))
+        return all(ended)
 
     def _cancel(self, job: Job, run: Run, policy: Policy | None) -> bool:
         """Cancel one open job; False while a live lease keeps it."""

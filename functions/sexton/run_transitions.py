@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sexton.instant import ms
@@ -80,13 +81,16 @@ def create(
 
 
 def skip_trigger(run_id: RunId, open_run: str, kept: Sequence[Value], now: datetime, write_id: str) -> Write:
-    """Record on the policy row that a trigger found another run open; the last 20 are kept."""
+    """Record on the policy row that a trigger found another run open; the last 20 are kept.
+
+    What was recorded before is still what was read.
+    """
     entry = {"run_id": str(run_id), "open_run": open_run, "at": ms(now)}
     others = [old for old in kept if old["run_id"] != str(run_id)]
     return Write(
         policy_key(run_id.policy),
         write_id,
-        (),
+        (equals("skipped_triggers", list(kept)) if kept else absent("skipped_triggers"),),
         set={"skipped_triggers": [*others, entry][-SKIPPED_TRIGGERS_KEPT:]},
     )
 
@@ -192,6 +196,12 @@ def invalidate(run: Run, reason: str, message: str, now: datetime, write_id: str
         add={"rev": 1},
         remove=("planner_token", "planner_until"),
     )
+
+
+def refuse(run: Run, token: str, reason: str, message: str, now: datetime, write_id: str) -> Write:
+    """planning -> invalidated, because its source cannot be planned; planner's lease and state = planning."""
+    write = invalidate(run, reason, message, now, write_id)
+    return replace(write, when=(*write.when, *_planning(token)))
 
 
 def close(run: Run, balanced: bool, revision: int, now: datetime, write_id: str) -> Write:

@@ -13,6 +13,7 @@ from sexton.outcome import Ending, Outcome
 
 OUT_OF_TIME = "out_of_time"
 STOPPED = "stopped"
+INVALIDATED = "invalidated"
 EFFECT_UNKNOWN = "effect_unknown"
 
 
@@ -80,7 +81,7 @@ def next_step(job: Job, attempt: Attempt, attempts_used_up: bool, too_old: bool)
     maybe_done = attempt.unknown or (job.maybe_done and not attempt.saw_all_left)
     if not attempt.left:
         return Next(Kind.SUCCEED)
-    if attempt.stop == STOPPED:
+    if attempt.stop in (STOPPED, INVALIDATED):
         return _stopped(attempt, maybe_done)
     if attempt.whole is not None and attempt.whole.reason_class is ReasonClass.PERMANENT:
         return _die(attempt.whole, maybe_done)
@@ -96,10 +97,10 @@ def _class_of(attempt: Attempt, index: int) -> ReasonClass | None:
 
 
 def _stopped(attempt: Attempt, maybe_done: bool) -> Next:
-    """The run is not at work any more: with every effect known the rest is cancelled, else it is observed first."""
-    if maybe_done:
+    """The run is not at work any more. Of an invalidated one, with every effect known, the rest is cancelled."""
+    if maybe_done or attempt.stop == STOPPED:
         refund = bool(attempt.outcomes) or not attempt.failures
-        return Next(Kind.RELEASE, STOPPED, maybe_done=True, refund=refund, at_once=True)
+        return Next(Kind.RELEASE, STOPPED, maybe_done=maybe_done, refund=refund, at_once=True)
     return Next(Kind.CANCEL)
 
 

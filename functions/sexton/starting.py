@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, field_validator
 
 from sexton import keys, run_transitions
-from sexton.errors import BadEvent, Refused, UnknownPolicy
+from sexton.errors import BadEvent, LeaseLost, Refused, UnknownPolicy
 from sexton.instant import EPOCH, from_ms
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
@@ -22,6 +22,7 @@ from sexton.run import Mode, RunId, RunState
 from sexton.table import Applied
 
 Policies = Mapping[str, Policy]
+SKIP_TRIES = 5  # two triggers of one policy at once are rare, more are not
 
 DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:")
 
@@ -140,14 +141,27 @@ class Starting:
         if isinstance(written, Applied):
             return Started(str(run_id), created=True)
         if written.index == 0:
-            return Started(str(run_id))
+            return self._found(run_id, trigger)
         return self._skip(run_id, (written.old or {})["open_run"])
 
     def _skip(self, run_id: RunId, open_run: str) -> Started:
         """Another run is open: say so on the policy row. It is no error; a late duplicate may still start it."""
-        kept = self.ledger.policy(run_id.policy).get("skipped_triggers", [])
-        self.ledger.table.write(run_transitions.skip_trigger(run_id, open_run, kept, self.clock(), self.token()))
-        return Started(open_run, skipped=True)
+        for _ in range(SKIP_TRIES):
+            kept = self.ledger.policy(run_id.policy).get("skipped_triggers", [])
+            write = run_transitions.skip_trigger(run_id, open_run, kept, self.clock(), self.token())
+            if isinstance(self.ledger.table.write(write), Applied):
+                return Started(open_run, skipped=True)
+        raise LeaseLost(f"others kept recording skipped triggers of {run_id.policy}; this one is not recorded")
+
+    def _found(self, run_id: RunId, trigger: Trigger) -> Started:
+        """The run was there already. One that does more than was asked for is no answer to the question."""
+        run = self.ledger.run(run_id)
+        if trigger.mode == "report" and run is not None and run.mode == "enforce":
+            raise Refused(
+                f"{run_id} is there already, and it enforces; give another --at for a report"
+                ", or --reissue once it is invalidated"
+            )
+        return Started(str(run_id))
 
 
 def narrowed(policy_mode: Mode, asked: Mode | None) -> Mode:

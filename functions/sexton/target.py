@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sexton.errors import Failure
 from sexton.item import Item, ItemId
+from sexton.observing import Seen
 from sexton.ports import Removed
 from sexton.run import Place
 
@@ -36,8 +37,8 @@ class Target(Protocol):
     def read_tags(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items with their tags; those whose tags cannot be read come without."""
 
-    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Item | None]:
-        """What is there now of each item, by id; None where it is not.
+    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Seen]:
+        """What is there now of each item, by id.
 
         `items` are in the listing's order and at least one; `span` is how many things were listed from the first to
         the last.

@@ -22,7 +22,7 @@ from sexton.ports import Clock, Deliveries, Evidence, Log, TimeLeft, Token
 from sexton.reading import open_items, record
 from sexton.receiving import Meeting, Mismatch, Settled, TakeOver, Wait
 from sexton.retry import Jitter, backoff
-from sexton.run import AT_WORK, Run
+from sexton.run import AT_WORK, Run, RunState
 from sexton.settling import Attempt, Kind, Next
 from sexton.starting import Policies
 from sexton.table import Applied, Row, Write
@@ -177,10 +177,13 @@ class Working:
             looked_at = self.clock()
             span = job.span * len(group) // len(attempt.open)
             fresh = FreshLook.of(target, judged, [item for _, item in group], span, looked_at)
-            attempt.looked.update(index for index, _ in group)
             due = []
             for index, planned in group:
                 ended = fresh.ended(index, planned, job.maybe_done)
+                if isinstance(ended, Failure):
+                    attempt.failures[index] = ended
+                    continue
+                attempt.looked.add(index)
                 attempt.outcomes.append(ended) if ended else due.append((index, planned))
             old = self._remove_due(job, target, due, min(look.at, looked_at), attempt)
             if old and len(old) == len(due):
@@ -188,6 +191,8 @@ class Working:
             left = [*old, *rest]
 
     def _reason_to_stop(self, job: Job, look: Look, target: Target) -> str | None:
+        if look.run.state is RunState.INVALIDATED:
+            return settling.INVALIDATED
         if look.run.state not in AT_WORK:
             return settling.STOPPED
         return settling.OUT_OF_TIME if self._time_is_over(job, target) else None

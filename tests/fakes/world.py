@@ -35,7 +35,7 @@ REGION = "eu-central-1"
 LEASE = WORKER_TIMEOUT + timedelta(seconds=30)
 VISIBILITY = WORKER_TIMEOUT * 6
 RESERVED = vars(logging.makeLogRecord({})).keys() | {"message", "asctime"}  # field names that logging refuses
-DISCOVERY_TIMEOUT = timedelta(minutes=15)
+DISCOVERY_TIMEOUT = RECONCILER_TIMEOUT = timedelta(minutes=15)
 
 
 def policy(**changes: object) -> Policy:
@@ -165,18 +165,18 @@ class World:
     def tick(self) -> None:
         """One tick, then the discoveries that it asked for."""
         ledger, evidence = Ledger(self._wrapped_table()), self.trace.wrap("evidence", self.evidence)
-        events = self.trace.wrap("events", self.events)
+        events, left = self.trace.wrap("events", self.events), FakeTimeLeft(self.clock, RECONCILER_TIMEOUT)
         Reconciling(
             ledger=ledger,
             evidence=evidence,
             target=self._target,
             discovery=self.trace.wrap("discovery", self),
             gauges=self.trace.wrap("gauges", self.gauges),
-            closing=Closing(ledger, evidence, events, self.clock, self.tokens, self._log, REGION),
+            closing=Closing(ledger, evidence, events, self.clock, self.tokens, self._log, REGION, left),
             policies=self.policies,
             clock=self.clock,
             token=self.tokens,
-            time_left=FakeTimeLeft(self.clock, timedelta(minutes=5)),
+            time_left=left,
             log=self._log,
             mismatch=timedelta(seconds=300),
         ).tick()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sexton.aws.edge import wired
 from sexton.aws.table import DynamoTable
-from sexton.errors import CallFailed, Failure, ReasonClass
+from sexton.errors import BadEvent, CallFailed, Failure, ReasonClass
 from sexton.reconcile import TickFailed
 
 from tests.fakes.calls import Calls
@@ -124,14 +124,16 @@ def test_a_batch_of_which_all_fails_names_all(functions: Functions) -> None:
     assert answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in records]}
 
 
-def test_a_refused_event_is_answered_and_not_raised(functions: Functions) -> None:
-    """An asynchronous invocation that raises is retried twice: to no avail, where asking again changes nothing."""
+def test_a_refused_event_is_answered_to_a_person_and_raised_to_a_schedule(functions: Functions) -> None:
+    """An asynchronous invocation that raises ends in the failure queue, which an alarm watches."""
     functions.deploy(POLICY)
     event = {"policy": "logs-expire", "scheduled_time": "<aws.scheduler.scheduled-time>"}
-    answer = functions.invoke("discovery", event)
+    with pytest.raises(BadEvent, match="did not fill in"):
+        functions.invoke("discovery", event)
+    answer = functions.invoke("discovery", event | {"plan": False})
     assert answer["error"]["code"] == "bad_event"
     assert "did not fill in" in answer["error"]["message"]
-    assert [line["code"] for line in functions.logged("event_refused")] == ["bad_event"]
+    assert [line["code"] for line in functions.logged("event_refused")] == ["bad_event", "bad_event"]
 
 
 def test_a_missing_bucket_ends_the_run_with_its_name(functions: Functions) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sexton.errors import CallFailed
+from sexton.errors import CallFailed, Refused
 from sexton.instant import ms
 from sexton.item import Item
 from sexton.part import read
@@ -133,7 +134,10 @@ def test_a_time_in_another_zone_or_with_a_fraction_is_the_same_time() -> None:
 )
 def test_a_bad_event_is_refused_by_name_and_changes_nothing(event: dict[str, object], code: str, says: str) -> None:
     world = small_world()
-    answer = world.discover({"policy": "logs-expire", "scheduled_time": "2026-03-01T12:00:00Z", **event})
+    asked = {"policy": "logs-expire", "scheduled_time": "2026-03-01T12:00:00Z", **event}
+    with pytest.raises(Refused, match=re.escape(says)):
+        world.discover(asked)  # so that a schedule's event ends in the failure queue
+    answer = world.discover(asked | {"plan": False})
     assert answer["error"]["code"] == code  # type: ignore[index]
     assert says in answer["error"]["message"]  # type: ignore[index]
     assert (world.table.rows, world.evidence.files) == ({}, {})
@@ -144,7 +148,7 @@ def test_a_bad_event_is_refused_by_name_and_changes_nothing(event: dict[str, obj
 def test_an_event_that_lacks_something_is_refused(missing: str) -> None:
     event: dict[str, object] = {"policy": "logs-expire", "scheduled_time": "2026-03-01T12:00:00Z"}
     del event[missing]
-    answer = small_world().discover(event)
+    answer = small_world().discover(event | {"plan": False})
     assert missing in answer["error"]["message"]  # type: ignore[index]
 
 
@@ -240,7 +244,7 @@ def test_the_last_scheduled_time_never_goes_back() -> None:
 
 
 def test_a_time_that_was_never_issued_is_not_issued_again() -> None:
-    answer = small_world().trigger(reissue=True)
+    answer = small_world().trigger(reissue=True, plan=False)
     assert answer["error"]["code"] == "refused"  # type: ignore[index]
     assert "never issued" in answer["error"]["message"]  # type: ignore[index]
 
@@ -251,7 +255,7 @@ def test_a_run_at_work_or_completed_is_not_issued_again(settled: bool) -> None:
     world.trigger()
     if settled:
         world.settle()
-    answer = world.trigger(at=START, reissue=True)
+    answer = world.trigger(at=START, reissue=True, plan=False)
     assert "only an invalidated or reported run" in answer["error"]["message"]  # type: ignore[index]
     assert only_run(world).n == 1
 

@@ -196,7 +196,7 @@ def test_every_field_of_evidence_is_documented() -> None:
     found = {kind: set[str]() for kind in ("part", "plan", "outcome", "books", "report")}
     for key, content in world().evidence.files.items():
         kind = kind_of(key)
-        if kind in found:
+        if kind in found and not key.endswith((".csv", ".html")):
             lines = content.splitlines() if ".ndjson" in key else [content]
             found[kind] |= {field for line in lines for field in json.loads(line)}
     for kind, fields in found.items():

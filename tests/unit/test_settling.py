@@ -14,6 +14,7 @@ from sexton.job import Job, JobState
 from sexton.outcome import Ending, Outcome
 from sexton.settling import (
     EFFECT_UNKNOWN,
+    INVALIDATED,
     OUT_OF_TIME,
     STOPPED,
     Attempt,
@@ -198,12 +199,17 @@ def test_twenty_items_are_split_off_over_a_life_and_no_more() -> None:
 # stopped, or out of time
 
 
-def test_stopped_with_every_effect_known_is_cancelled() -> None:
-    assert step(attempt(done=[0], stop=STOPPED)) == Next(Kind.CANCEL)
+def test_invalidated_with_every_effect_known_is_cancelled() -> None:
+    assert step(attempt(done=[0], stop=INVALIDATED)) == Next(Kind.CANCEL)
 
 
-def test_stopped_with_an_effect_unknown_is_observed_first() -> None:
-    tried = attempt(failed={0: UNSURE}, stop=STOPPED)
+def test_stopped_with_every_effect_known_is_given_back() -> None:
+    assert step(attempt(done=[0], stop=STOPPED)) == Next(Kind.RELEASE, STOPPED, refund=True, at_once=True)
+
+
+@pytest.mark.parametrize("stop", [STOPPED, INVALIDATED])
+def test_stopped_with_an_effect_unknown_is_observed_first(stop: str) -> None:
+    tried = attempt(failed={0: UNSURE}, stop=stop)
     assert step(tried) == Next(Kind.RELEASE, STOPPED, maybe_done=True, at_once=True)
 
 
@@ -246,7 +252,7 @@ def attempts(draw: st.DrawFn) -> Attempt:
         failures={index: draw(failures) for index, way in ways.items() if way == "failed"},
         looked=draw(st.sampled_from([set(), set(indexes)])),
         whole=draw(st.none() | failures),
-        stop=draw(st.sampled_from([None, STOPPED, OUT_OF_TIME])),
+        stop=draw(st.sampled_from([None, STOPPED, INVALIDATED, OUT_OF_TIME])),
     )
 
 
