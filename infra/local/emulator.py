@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import socket
 import ssl
@@ -25,6 +26,8 @@ START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 # Of the surrounding environment only this reaches an emulator or a deployment: no profile and no account of the user.
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "JSII_NODE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+# And what pip needs to reach its index, for the bundle; nothing of ours goes through a proxy.
+KEPT_FOR_PIP = re.compile(r"PIP_\w+|REQUESTS_CA_BUNDLE|(https?|all|no)_proxy", re.IGNORECASE)
 
 
 class EmulatorError(Exception):
@@ -123,7 +126,8 @@ class Emulator:
 
     def _answers(self) -> bool:
         context = ssl.create_default_context(cafile=self.tls.certificate) if self.tls else None
-        with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=2, context=context) as reply:
+        no_proxy, https = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        with urllib.request.build_opener(no_proxy, https).open(f"{self.endpoint}/_ministack/ready", timeout=2) as reply:
             return bool(reply.status == 200)
 
 
@@ -163,7 +167,9 @@ def running(
 
 def surroundings() -> dict[str, str]:
     """The part of our environment that tools need."""
-    return {name: os.environ[name] for name in KEPT if name in os.environ}
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or KEPT_FOR_PIP.fullmatch(name)}
+    direct = ",".join(filter(None, (kept.get("no_proxy") or kept.get("NO_PROXY"), HOST)))
+    return {**kept, "no_proxy": direct, "NO_PROXY": direct}
 
 
 def _spawn(port: int, account: str, folder: Path, extra: Mapping[str, str]) -> subprocess.Popen[bytes]:
