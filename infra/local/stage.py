@@ -159,13 +159,8 @@ def _make_sources(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
 
 def up(policies: Path) -> Stage:
     """Deploy to this checkout's emulator, which is started if it does not run; write `.local/env`."""
-    emulator = _found()
-    if emulator is None:
-        shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
-        emulator = emulators.start(FOLDER / "emulator")
-        _remember(emulator)
-        bootstrap(emulator)
-    stage = deploy(emulator, policies=policies)
+    load_policies(policies)  # a broken one is told before anything is started
+    stage = deploy(_found() or _begin(), policies=policies)
     write_exports(stage, FOLDER / "env")
     return stage
 
@@ -185,6 +180,19 @@ def down() -> bool:
         (FOLDER / left).unlink(missing_ok=True)
     shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
     return emulator is not None
+
+
+def _begin() -> Emulator:
+    """Start this checkout's emulator and prepare it; what is not prepared is not left behind."""
+    shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
+    emulator = emulators.start(FOLDER / "emulator")
+    try:
+        bootstrap(emulator)
+        _remember(emulator)
+    except BaseException:
+        emulator.stop()
+        raise
+    return emulator
 
 
 def _remember(emulator: Emulator) -> None:
