@@ -26,7 +26,7 @@ WORKER_TIMEOUT = 10  # seconds; a lease is 40 then, and the visibility 60
 CONTEXT: dict[str, object] = {"worker_timeout": WORKER_TIMEOUT, "mismatch_seconds": 5}
 TEST_SECONDS = 600  # only what hangs takes so long; the first test waits for the deployment
 
-# The crashes of `told` take minutes to be recovered from, which the tests in between use; a redeployment would
+# The crashes of `begun` take minutes to be recovered from, which the tests in between use; a redeployment would
 # disturb them, so it comes last.
 ORDER = ("test_stage", "test_dead_letters", "test_line", "test_faults", "test_poison", "test_policy_change")
 
@@ -35,7 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep these tests in one process, in which the stage is deployed once, and in an order that wastes no time."""
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
-        item.add_marker(pytest.mark.xdist_group("stage"))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("stage"))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS))
     ordered = iter(sorted(ours, key=lambda item: ORDER.index(item.path.stem) if item.path.stem in ORDER else -1))
@@ -79,7 +80,7 @@ def site(stage: Stage) -> Site:
     return Site(stage)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def told(site: Site, proxy: Proxy) -> dict[str, Story]:
+@pytest.fixture(scope="session")
+def begun(site: Site, proxy: Proxy) -> dict[str, Story]:
     """Every story of a crash, begun: each process has been killed. Recovery goes on while other tests run."""
     return stories.begin_all(site, proxy)

@@ -10,6 +10,7 @@ import http.client
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from infra.local.emulator import HOST, Emulator
@@ -142,8 +144,10 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
     proxy: Proxy
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A killed caller's connection breaks, which is what was wanted."""
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A killed caller's connection breaks, which is what was wanted; anything else is told."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

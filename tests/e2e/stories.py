@@ -90,10 +90,10 @@ def begin_all(site: Site, proxy: Proxy) -> dict[str, Story]:
     site.fill(BUCKET, POISONED)
     site.age()
     at = now()
-    told = {POISON: _begin(site, POISON, at, proxy.add(_poison()))}
+    begun = {POISON: _begin(site, POISON, at, proxy.add(_poison()))}
     for crash in CRASHES:
-        told[crash.name] = _begin(site, crash.name, at, proxy.add(_rule(crash, at)), crash.function == "Reconciler")
-    return told
+        begun[crash.name] = _begin(site, crash.name, at, proxy.add(_rule(crash, at)), crash.function == "Reconciler")
+    return begun
 
 
 def _begin(site: Site, policy: str, at: datetime, rule: Rule, ticking: bool = False) -> Story:

@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.proxy import Proxy, Rule, Strike
 from tests.e2e.site import Site, numbered, until
 
+pytestmark = pytest.mark.usefixtures("begun")  # so that recovery from the crashes goes on meanwhile
+
 DENIED, FORGED = "e2e-denied", "e2e-forged"
 REFUSAL = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>AccessDenied</Code><Message>User is not authorized to perform: s3:DeleteObject</Message></Error>"""

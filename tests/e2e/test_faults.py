@@ -17,10 +17,10 @@ RECOVERED_SECONDS = 200
 
 
 @pytest.fixture(scope="module")
-def recovered(site: Site, told: dict[str, Story]) -> dict[str, Story]:
+def recovered(site: Site, begun: dict[str, Story]) -> dict[str, Story]:
     """Every story, at its end."""
-    site.closed(*(told[crash.name].run_id for crash in CRASHES), within=RECOVERED_SECONDS)
-    return told
+    site.closed(*(begun[crash.name].run_id for crash in CRASHES), within=RECOVERED_SECONDS)
+    return begun
 
 
 @pytest.mark.parametrize("crash", CRASHES, ids=lambda crash: crash.name)

@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.proxy import Proxy
 from tests.e2e.site import Site, now, numbered, stamp, until
 
+pytestmark = pytest.mark.usefixtures("begun")  # so that recovery from the crashes goes on meanwhile
+
 LOGS, DOCUMENTS, UPLOADS, EXPORTS = "e2e-logs", "e2e-documents", "e2e-uploads", "e2e-exports"
 ENDED_SECONDS = 150
 

@@ -9,8 +9,8 @@ from tests.e2e.stories import BUCKET, POISON, Story
 DEAD_SECONDS = 400
 
 
-def test_only_the_poisonous_item_dies(site: Site, told: dict[str, Story]) -> None:
-    story = told[POISON]
+def test_only_the_poisonous_item_dies(site: Site, begun: dict[str, Story]) -> None:
+    story = begun[POISON]
     site.closed(story.run_id, within=DEAD_SECONDS)
 
     run = site.show(story.run_id)
