@@ -185,7 +185,7 @@ def down() -> bool:
 def _begin() -> Emulator:
     """Start this checkout's emulator and prepare it; what is not prepared is not left behind."""
     shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
-    emulator = emulators.start(FOLDER / "emulator")
+    emulator = emulators.start(FOLDER / "emulator", outlive=True)
     try:
         bootstrap(emulator)
         _remember(emulator)
