@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import socket
 import ssl
@@ -21,10 +22,13 @@ HOST = "127.0.0.1"  # an address and not a name, so that S3 clients put the buck
 REGION = "eu-central-1"
 SECRET = "local"
 LOG = "emulator.log"
+TETHER = Path(__file__).with_name("tether.py")
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 # Of the surrounding environment only this reaches an emulator or a deployment: no profile and no account of the user.
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "JSII_NODE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+# And what pip needs to reach its index, for the bundle; nothing of ours goes through a proxy.
+KEPT_FOR_PIP = re.compile(r"PIP_\w+|REQUESTS_CA_BUNDLE|(https?|all|no)_proxy", re.IGNORECASE)
 
 
 class EmulatorError(Exception):
@@ -91,7 +95,9 @@ class Emulator:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, ending)
             if self._ended(STOP_SECONDS):
-                return
+                break
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
 
     def wait(self) -> None:
         """Wait until it answers. Raises EmulatorError if it ends first, or does not answer in time."""
@@ -123,23 +129,30 @@ class Emulator:
 
     def _answers(self) -> bool:
         context = ssl.create_default_context(cafile=self.tls.certificate) if self.tls else None
-        with urllib.request.urlopen(f"{self.endpoint}/_ministack/ready", timeout=2, context=context) as reply:
+        no_proxy, https = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        with urllib.request.build_opener(no_proxy, https).open(f"{self.endpoint}/_ministack/ready", timeout=2) as reply:
             return bool(reply.status == 200)
 
 
 def start(
-    folder: Path, extra: Mapping[str, str] | None = None, account: str | None = None, tls: Tls | None = None
+    folder: Path,
+    extra: Mapping[str, str] | None = None,
+    account: str | None = None,
+    tls: Tls | None = None,
+    *,
+    outlive: bool = False,
 ) -> Emulator:
     """Start an emulator that keeps its state and log in a folder, and wait until it answers.
 
     `extra` is more environment for it and for the functions; without an `account` it gets one of its own. It speaks
-    plain HTTP, or `tls`.
+    plain HTTP, or `tls`. It ends when this process ends, even by a kill, unless it is to `outlive` it.
     """
     scratch = folder / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     account = account or "".join(random.choices("123456789", k=12))
-    process = _spawn(port, account, folder, {**_tls_variables(tls, port), **(extra or {})})
+    environment = _environment(port, account, folder, {**_tls_variables(tls, port), **(extra or {})})
+    process = _spawn(environment, folder, outlive)
     emulator = Emulator(port=port, pid=process.pid, account=account, folder=folder, tls=tls, process=process)
     try:
         emulator.wait()
@@ -163,11 +176,13 @@ def running(
 
 def surroundings() -> dict[str, str]:
     """The part of our environment that tools need."""
-    return {name: os.environ[name] for name in KEPT if name in os.environ}
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or KEPT_FOR_PIP.fullmatch(name)}
+    direct = ",".join(filter(None, (kept.get("no_proxy") or kept.get("NO_PROXY"), HOST)))
+    return {**kept, "no_proxy": direct, "NO_PROXY": direct}
 
 
-def _spawn(port: int, account: str, folder: Path, extra: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    environment = {
+def _environment(port: int, account: str, folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    return {
         **surroundings(),
         "BIND_HOST": HOST,
         "GATEWAY_PORT": str(port),
@@ -185,12 +200,17 @@ def _spawn(port: int, account: str, folder: Path, extra: Mapping[str, str]) -> s
         "PYTHONUNBUFFERED": "1",
         **extra,
     }
+
+
+def _spawn(environment: Mapping[str, str], folder: Path, outlive: bool) -> subprocess.Popen[bytes]:
+    # -P: the modules beside the tether are not for MiniStack to find.
+    program = ["-m", "ministack"] if outlive else ["-P", str(TETHER)]
     with (folder / LOG).open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "ministack"],
+            [sys.executable, *program],
             env=environment,
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if outlive else subprocess.PIPE,
             stdout=output,
             stderr=output,
             start_new_session=True,

@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
+import boto3.session
+import botocore.session
+from botocore.config import Config
 from sexton.policy import Policy, PolicyError, load_policies
 
 from infra.local import emulator as emulators
@@ -31,6 +33,12 @@ BIN = Path(sys.executable).parent
 CDK = ROOT / "infra" / "cdk" / "node_modules" / ".bin" / "cdk"
 FOLDER = ROOT / ".local"
 COMMAND_SECONDS = 300
+# For botocore: no profile, which may name one that is not there, and no files of settings.
+NOTHING_OF_THE_USER = {
+    "profile": (None, None, None, None),
+    "config_file": (None, None, os.devnull, None),
+    "credentials_file": (None, None, os.devnull, None),
+}
 
 
 class StageError(Exception):
@@ -58,15 +66,15 @@ class Stage:
 def client(emulator: Emulator, service: str, **options: Any) -> Any:
     """A boto3 client of one service of an emulator, whatever our own environment says."""
     given = emulator.environment
-    make: Any = boto3.client  # its types want the service's name as a literal
+    session = botocore.session.Session(NOTHING_OF_THE_USER)
+    make: Any = boto3.session.Session(botocore_session=session).client  # its types want the service as a literal
     return make(
         service,
         endpoint_url=emulator.endpoint,
-        verify=str(emulator.tls.certificate) if emulator.tls else None,
         region_name=given["AWS_REGION"],
         aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
-        **options,
+        **{**options, "config": Config(proxies={}).merge(options.get("config", Config()))},
     )
 
 
@@ -151,13 +159,8 @@ def _make_sources(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
 
 def up(policies: Path) -> Stage:
     """Deploy to this checkout's emulator, which is started if it does not run; write `.local/env`."""
-    emulator = _found()
-    if emulator is None:
-        shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
-        emulator = emulators.start(FOLDER / "emulator")
-        _remember(emulator)
-        bootstrap(emulator)
-    stage = deploy(emulator, policies=policies)
+    load_policies(policies)  # a broken one is told before anything is started
+    stage = deploy(_found() or _begin(), policies=policies)
     write_exports(stage, FOLDER / "env")
     return stage
 
@@ -177,6 +180,19 @@ def down() -> bool:
         (FOLDER / left).unlink(missing_ok=True)
     shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
     return emulator is not None
+
+
+def _begin() -> Emulator:
+    """Start this checkout's emulator and prepare it; what is not prepared is not left behind."""
+    shutil.rmtree(FOLDER / "emulator", ignore_errors=True)
+    emulator = emulators.start(FOLDER / "emulator", outlive=True)
+    try:
+        bootstrap(emulator)
+        _remember(emulator)
+    except BaseException:
+        emulator.stop()
+        raise
+    return emulator
 
 
 def _remember(emulator: Emulator) -> None:

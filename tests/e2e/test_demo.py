@@ -26,7 +26,7 @@ from infra.local.demo import checking, gate
 from infra.local.demo.hands import DemoError
 from infra.local.demo.seeds import LOGS, MEDDLED, SEALED, Fate, seeds
 from infra.local.demo.story import Story
-from infra.local.stage import ROOT
+from infra.local.stage import ROOT, client
 
 WHOLE_SECONDS = 600  # a shared machine can be slow; alone it takes about one minute
 INTERRUPTED_SECONDS = 60
@@ -118,6 +118,25 @@ def test_a_signal_ends_it_and_nothing_stays(number: signal.Signals, at: str, wor
     assert list(work.iterdir()) == []
 
 
+def test_what_the_user_has_set_for_aws_and_for_the_network_changes_nothing(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "config").write_text("[default]\ns3 =\n  addressing_style = virtual\n")
+    for name, value in {
+        "AWS_PROFILE": "nobody",
+        "AWS_CONFIG_FILE": str(work / "config"),
+        "AWS_SESSION_TOKEN": "of another account",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "http_proxy": "http://127.0.0.1:9",
+        "no_proxy": "",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    with emulators.running(work) as emulator:
+        assert client(emulator, "s3").list_buckets()["Buckets"] == []
+        assert emulators.surroundings()["no_proxy"] == emulators.HOST
+
+
 # How it ends
 
 
@@ -131,8 +150,9 @@ def test_a_surprise_is_told_and_fails(
     quiet: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager
-    def told(self: Story) -> Iterator[tuple[None, str, list[str]]]:
-        yield None, "logs-expire.20261130T020000Z.1", ["objects in a bucket: 1 missing"]
+    def told(self: Story) -> Iterator[tuple[SimpleNamespace, str, list[str]]]:
+        stage = SimpleNamespace(outputs={"EvidenceBucketName": "evidence"})
+        yield stage, "logs-expire.20261130T020000Z.1", ["objects in a bucket: 1 missing"]
 
     monkeypatch.setattr(Story, "told", told)
 
@@ -144,7 +164,7 @@ def test_a_failure_is_told_with_the_log_that_explains_it(
     quiet: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     @contextmanager
-    def told(self: Story) -> Iterator[tuple[None, str, list[str]]]:
+    def told(self: Story) -> Iterator[tuple[SimpleNamespace, str, list[str]]]:
         Path(self.work, "emulator.log").write_text("what happened")
         raise DemoError("the run did not end")
         yield

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+from sexton.policy import load_policies
 
 from infra.local.stage import Stage
 from tests.e2e.conftest import WORKER_TIMEOUT
@@ -20,7 +23,7 @@ def test_the_outputs_name_what_is_there(stage: Stage) -> None:
     assert stage.client("s3").get_bucket_versioning(Bucket=stage.outputs["EvidenceBucketName"])["Status"] == "Enabled"
 
 
-def test_every_policy_has_a_schedule_beside_the_tick(stage: Stage) -> None:
+def test_every_policy_has_a_schedule_beside_the_tick(stage: Stage, policies: Path) -> None:
     scheduler = stage.client("scheduler")
     found = [
         scheduler.get_schedule(Name=s["Name"], GroupName=s["GroupName"])
@@ -28,13 +31,7 @@ def test_every_policy_has_a_schedule_beside_the_tick(stage: Stage) -> None:
     ]
     inputs = [json.loads(s["Target"]["Input"]) for s in found]
 
-    assert sorted(i.get("policy", "tick") for i in inputs) == [
-        "documents-expire",
-        "exports-report",
-        "logs-expire",
-        "tick",
-        "uploads-approval",
-    ]
+    assert sorted(i.get("policy", "tick") for i in inputs) == sorted(["tick", *(p.id for p in load_policies(policies))])
 
 
 def test_sqs_feeds_the_worker(stage: Stage) -> None:

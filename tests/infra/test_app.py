@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import config
 from tests.infra.conftest import POLICIES, ROOT
 
 
@@ -35,20 +36,32 @@ def test_a_broken_policy_fails_with_its_file_and_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("worker_timeout", "901"), ("worker_concurrency", "1"), ("stage", "UPPER"), ("alarm_email", "nobody")],
-)
-def test_a_context_value_that_cannot_be_is_named(tmp_path: Path, name: str, value: str) -> None:
-    done = run_app(tmp_path, policies=str(POLICIES), **{name: value})
+def test_a_context_value_that_cannot_be_fails_with_its_name(tmp_path: Path) -> None:
+    done = run_app(tmp_path, policies=str(POLICIES), worker_timeout="901")
 
     assert done.returncode == 1
-    assert f"-c {name}={value}: " in done.stderr
+    assert done.stderr.startswith("error: -c worker_timeout=901: ")
     assert "Traceback" not in done.stderr
 
 
-def test_a_missing_folder_of_policies_is_named(tmp_path: Path) -> None:
-    done = run_app(tmp_path, policies=str(tmp_path / "none"))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("worker_timeout", "0"),
+        ("worker_concurrency", "1"),
+        ("mismatch_seconds", "soon"),
+        ("stage", "UPPER"),
+        ("alarm_email", "nobody"),
+        ("local", "perhaps"),
+    ],
+)
+def test_each_context_value_is_checked(name: str, value: str) -> None:
+    with pytest.raises(config.ConfigError, match=f"-c {name}={value}: "):
+        config.read({name: value}.get)
 
-    assert done.returncode == 1
-    assert str(tmp_path / "none") in done.stderr
+
+def test_context_values_of_the_command_line_are_texts() -> None:
+    settings = config.read({"worker_timeout": "6", "local": "true", "stage": "beta"}.get)
+
+    assert (settings.worker_timeout, settings.local, settings.stack_name) == (6, True, "Sexton-beta")
+    assert settings.visibility.to_seconds() == 36

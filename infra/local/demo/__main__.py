@@ -99,7 +99,7 @@ def _end(screen: Screen, folder: Path, stage: Stage, run_id: str, surprises: lis
     results.show_surprises(screen.console, surprises)
     if stay:
         write_exports(stage, folder / "env")
-    results.show_ways_on(screen.console, folder, run_id, stay)
+    results.show_ways_on(screen.console, folder, stage.outputs["EvidenceBucketName"], run_id, stay)
     if stay:
         screen.console.print("\nThe stack runs until you press Ctrl-C.")
         with contextlib.suppress(Interrupted):

@@ -53,8 +53,8 @@ def show_surprises(console: Console, surprises: Sequence[str]) -> None:
         )
 
 
-def show_ways_on(console: Console, folder: Path, run_id: str, stays: bool) -> None:
-    """Where to look further: commands to type."""
+def show_ways_on(console: Console, folder: Path, bucket: str, run_id: str, stays: bool) -> None:
+    """Where the evidence is, and how to look further: commands to type."""
     kept = _short(folder)
     ways = {
         "the report of the run": f"cat {kept}/evidence/runs/{run_id}/report-1.json",
@@ -64,7 +64,7 @@ def show_ways_on(console: Console, folder: Path, run_id: str, stays: bool) -> No
         "the stack itself": f". {kept}/env" if stays else f"{_short(BIN)}/python -m infra.local.demo --stay",
         "and then": f"{_short(BIN)}/sexton dlq list; {_short(BIN)}/sexton run show {run_id}",
     }
-    console.print("\nThe evidence of all runs was kept. To look further:")
+    _line(console, f"\nThe evidence of all runs is a copy of the bucket {bucket} in {kept}/evidence. To look further:")
     for what, command in ways.items():
         _line(console, f"  {what:<24} {command}")
 

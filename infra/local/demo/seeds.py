@@ -45,7 +45,7 @@ class Meddling(StrEnum):
     REWRITE = "rewritten"
     RETOUCH = "the same bytes again"
     REMOVE = "removed by hand"
-    SEAL = "sealed by a bucket policy"
+    SEAL = "sealed"
 
 
 @dataclass(frozen=True, slots=True)
