@@ -108,6 +108,11 @@ def test_what_removes_nothing_is_not_in_the_version(change: dict[str, str]) -> N
         {"slo": "P2D"},
         {"job_size": 100},
         {"source": {**SMALL["source"], "exclude": {"prefixes": ["app/a/"]}}},
+        {"source": {**SMALL["source"], "include": {"tags": {"class": "scratch"}}}},
+        {"source": {**SMALL["source"], "exclude": {"tags": {"keep": ""}}}},
+        {"source": {**SMALL["source"], "versions": "noncurrent"}, "action": "purge"},
+        {"source": {**SMALL["source"], "kind": "s3_uploads"}, "action": "abort"},
+        {"age_from": {"tag": "created"}},
     ],
 )
 def test_what_can_remove_something_else_is_in_the_version(change: dict[str, Any]) -> None:
@@ -147,6 +152,8 @@ def test_a_policy_cannot_be_changed_and_can_be_a_key() -> None:
     with pytest.raises(ValidationError):
         policy.retain = parse_retain("P1D")  # type: ignore[misc]
     assert {policy: 1}[small()] == 1
+    tagged = {"source": {**SMALL["source"], "include": {"tags": {"a": "1", "b": "2"}}}}
+    assert {small(**tagged): 1}[small(**tagged)] == 1
 
 
 def test_a_refusal_of_a_policy_made_in_code_says_what_to_write() -> None:
@@ -163,7 +170,7 @@ def test_anchors_and_merge_keys_are_ordinary_yaml(tmp_path: Path) -> None:
 
 def test_policies_come_in_the_order_of_their_files() -> None:
     examples = load_policies(ROOT / "policies")
-    assert [policy.id for policy in examples] == ["exports-report", "logs-expire", "uploads-approval"]
+    assert [policy.id for policy in examples] == ["exports-report", "logs-expire", "uploads-approval", "versions-purge"]
 
 
 def test_one_file_can_be_read_alone() -> None:
