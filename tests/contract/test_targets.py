@@ -1,0 +1,123 @@
+"""Targets over real buckets: what they list, see again and remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sexton.errors import Failure, ReasonClass
+from sexton.item import Item
+from sexton.objects import CurrentObjects
+from sexton.ports import Bucket, Removed
+from sexton.run import Place
+from sexton.target import Target
+from sexton.uploads import IncompleteUploads
+from sexton.versions import NoncurrentVersions
+
+from tests.contract.worlds import World, all_versions
+
+
+def everything(target: Target, prefixes: int = 1) -> list[Item]:
+    """All that a target lists."""
+    return list(_pages(target, prefixes))
+
+
+def _pages(target: Target, prefixes: int) -> Iterator[Item]:
+    place = Place()
+    while place.prefix < prefixes:
+        page = target.page(place)
+        yield from page.items
+        place = page.next
+
+
+class Narrow:
+    """A bucket that shows so many entries a page, whatever it is asked for."""
+
+    def __init__(self, bucket: Bucket, most: int) -> None:
+        self._bucket = bucket
+        self._most = most
+
+    def __getattr__(self, name: str) -> object:
+        real = getattr(self._bucket, name)
+        if not name.startswith("list"):
+            return real
+        return lambda *arguments, limit=1000: real(*arguments, limit=min(limit, self._most))
+
+
+def test_noncurrent_versions_are_listed_seen_again_and_removed(world: World) -> None:
+    bucket, hands = world.locking_bucket()
+    for key in ("a", "b", "a", "b", "a", "c"):
+        hands.put(f"app/{key}", key.encode())
+        world.pass_time(0.01)
+    hands.delete("app/c")
+    target = NoncurrentVersions(bucket, ["app/"])
+    items = everything(target)
+    assert [(item.key[-1], item.rank, item.is_marker, item.alone) for item in items] == [
+        ("a", 0, False, False),
+        ("a", 1, False, False),
+        ("a", 2, False, False),
+        ("b", 0, False, False),
+        ("b", 1, False, False),
+        ("c", 0, True, False),
+        ("c", 1, False, False),
+    ]
+    for most in (1, 2, 3):
+        assert everything(NoncurrentVersions(Narrow(bucket, most), ["app/"])) == items  # type: ignore[arg-type]
+    planned = [item for item in items if item.rank]
+    assert all(item.noncurrent_since for item in planned)
+    assert [*target.observe(planned, len(items)).values()] == planned
+    assert [*target.observe(planned, 1_000_000).values()] == planned
+
+    hands.lock("app/b", str(planned[2].version_id), "GOVERNANCE")
+    came = target.remove(planned)
+    refused = came.pop(planned[2].id)
+    assert isinstance(refused, Failure)
+    assert refused.reason_class is ReasonClass.LOCKED
+    assert set(came.values()) == {Removed()}
+    assert len(all_versions(bucket)) == 4
+    left = target.observe(planned, 7)
+    assert [left[item.id] is not None for item in planned] == [False, False, True, False]
+    assert [(item.is_marker, item.alone) for item in everything(target)][-1] == (True, True)
+
+
+def test_a_lone_marker_is_seen_as_such_at_the_border_of_a_page(world: World) -> None:
+    bucket, hands = world.bucket("Enabled")
+    for key in ("app/a", "app/a/b", "app/b"):
+        hands.put(key, b"x")
+        hands.delete(key)
+    for item in all_versions(bucket):
+        if not item.is_marker and item.key != "app/a/b":
+            hands.delete_version(item.key, str(item.version_id))
+    expected = [("app/a", True), ("app/a/b", False), ("app/a/b", False), ("app/b", True)]
+    for most in (1, 2, 3, 1000):
+        items = everything(NoncurrentVersions(Narrow(bucket, most), ["app/"]))  # type: ignore[arg-type]
+        assert [(item.key, item.alone) for item in items] == expected
+
+
+def test_incomplete_uploads_are_listed_seen_again_and_aborted(world: World) -> None:
+    bucket, hands = world.bucket()
+    for key in ("app/a", "app/b", "app/c", "other/a"):
+        hands.begin_upload(key)
+    target = IncompleteUploads(bucket, ["app/"])
+    items = everything(target)
+    assert [item.key for item in items] == ["app/a", "app/b", "app/c"]
+    assert [*target.observe(items, 3).values()] == items
+    assert [*target.observe(items, 1_000_000).values()] == items
+    assert target.remove(items[1:2]) == {items[1].id: Removed()}
+    assert [*target.observe(items, 3).values()] == [items[0], None, items[2]]
+
+
+def test_tags_come_with_the_items_of_every_target(world: World) -> None:
+    bucket, hands = world.bucket("Enabled")
+    hands.put("app/a", b"x")
+    hands.tag("app/a", {"n": "1"})
+    hands.put("app/a", b"y")
+    hands.delete("app/a")
+    marker, newer, older = NoncurrentVersions(bucket, ["app/"]).read_tags(
+        everything(NoncurrentVersions(bucket, ["app/"]))
+    )
+    assert (marker.tags, newer.tags, older.tags) == ({}, {}, {"n": "1"})
+    hands.put("app/a", b"z")
+    hands.tag("app/a", {"n": "3"})
+    objects = CurrentObjects(bucket, ["app/"])
+    (current,) = objects.read_tags(everything(objects))
+    assert current.tags == {"n": "3"}
