@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from sexton.key_date import KeyDate
+from sexton.key_date import KeyDate, TagDate
 from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
 from sexton.retain import Retain
@@ -82,6 +82,7 @@ def _sentences(policy: Policy) -> Iterator[str]:
     spared = _spared(policy.source)
     if spared:
         yield f"Spares {spared}."
+    yield from _of_versions(policy.source)
     if policy.schedule:
         yield f"Runs at {policy.schedule} in the zone {policy.timezone}; age is counted from the scheduled time."
     limits = policy.limits
@@ -103,14 +104,38 @@ def _what(source: S3Source) -> str:
     ways += [f"matches {_any(include.globs)}"] if include.globs else []
     ways += [f"has at least {include.min_size:,} bytes"] if include.min_size is not None else []
     ways += [f"has at most {include.max_size:,} bytes"] if include.max_size is not None else []
+    ways += [f"is tagged {' and '.join(_tags(include.tags))}"] if include.tags else []
     which = f" that {' and '.join(ways)}" if ways else ""
-    return f"each object under {_any(f's3://{source.bucket}/{prefix}' for prefix in source.prefixes)}{which}"
+    return f"each {_thing(source)} under {_any(f's3://{source.bucket}/{prefix}' for prefix in source.prefixes)}{which}"
+
+
+def _thing(source: S3Source) -> str:
+    if source.kind == "s3_uploads":
+        return "incomplete multipart upload"
+    return "noncurrent version" if source.versions == "noncurrent" else "object"
+
+
+def _of_versions(source: S3Source) -> Iterator[str]:
+    if source.keep_latest:
+        yield f"Keeps the {_counted(source.keep_latest, 'newest noncurrent version')} of each key, whatever the age."
+    if source.purge_markers:
+        yield "Removes delete markers too, once they hide nothing any more."
+
+
+def _tags(tags: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in sorted(tags.items())]
 
 
 def _age(policy: Policy) -> str:
-    if isinstance(policy.age_from, KeyDate):
-        return f"once the date in its key ({policy.age_from.key_date}) is more than {_retained(policy.retain)} past"
-    return f"once it was last modified more than {_retained(policy.retain)} ago"
+    age_from, retained = policy.age_from, _retained(policy.retain)
+    if isinstance(age_from, KeyDate):
+        return f"once the date in its key ({age_from.key_date}) is more than {retained} past"
+    if isinstance(age_from, TagDate):
+        return f"once the date in its tag {age_from.tag} ({age_from.tag_date}) is more than {retained} past"
+    if policy.source.versions == "noncurrent":
+        return f"once it has been noncurrent for more than {retained}"
+    begun = "begun" if policy.source.kind == "s3_uploads" else "last modified"
+    return f"once it was {begun} more than {retained} ago"
 
 
 def _spared(source: S3Source) -> str:
@@ -118,6 +143,7 @@ def _spared(source: S3Source) -> str:
     ways = [f"what lies under {_any(exclude.prefixes)}"] if exclude.prefixes else []
     ways += [f"what ends in {_any(exclude.suffixes)}"] if exclude.suffixes else []
     ways += [f"what matches {_any(exclude.globs)}"] if exclude.globs else []
+    ways += [f"what is tagged {_any(_tags(exclude.tags))}"] if exclude.tags else []
     return ", and ".join(ways)
 
 

@@ -21,7 +21,7 @@ from sexton.waiting import why_unfinished
 from sexton.wording import in_words, length
 
 from tests.fakes.time import START
-from tests.fakes.world import policy
+from tests.fakes.world import policy, purge_policy, uploads_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -176,6 +176,22 @@ def test_a_report_promises_not_to_remove() -> None:
     assert words[0].startswith("Reports, and does not remove,")
     assert "dt=%Y-%m-%d" in words[0]
     assert not any("taken back" in sentence for sentence in words)
+
+
+def test_versions_tags_and_uploads_in_words() -> None:
+    tags = {"include": {"tags": {"team": "a", "class": "scratch"}}, "exclude": {"tags": {"keep": "yes"}}}
+    versions = " ".join(in_words(purge_policy(keep_latest=2, purge_markers=True, **tags)))
+    for part in (
+        "each noncurrent version under s3://logs/app/ that is tagged class=scratch and team=a",
+        "once it has been noncurrent for more than 30 days",
+        "Spares what is tagged keep=yes",
+        "the 2 newest noncurrent versions of each key",
+        "delete markers too",
+    ):
+        assert part in versions
+    assert "each incomplete multipart upload" in in_words(uploads_policy())[0]
+    assert "once it was begun more than 7 days ago" in in_words(uploads_policy())[0]
+    assert "once the date in its tag created (%Y-%m-%d)" in in_words(policy(age_from={"tag": "created"}))[0]
 
 
 def test_policy_check_needs_no_stack(capsys: pytest.CaptureFixture[str]) -> None:
