@@ -36,6 +36,8 @@ class Evidence(Construct):
             lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=Duration.days(7))],
             removal_policy=RemovalPolicy.RETAIN,
         )
+        if self.bucket.policy:
+            self.bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN)  # what stays is reached by TLS only
         review.accept(
             self.bucket,
             review.NO_ACCESS_LOG,
@@ -47,6 +49,19 @@ class Evidence(Construct):
     def bucket_name(self) -> str:
         """The bucket's name."""
         return self.bucket.bucket_name
+
+    def deny_deletion(self, roles: Sequence[iam.IRole]) -> None:
+        """Refuse the functions every way to delete evidence, whatever a policy of theirs says by mistake."""
+        self.bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="NoFunctionDeletes",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutLifecycleConfiguration"],
+                resources=[self.bucket.bucket_arn, self.bucket.arn_for_objects("*")],
+                conditions={"ArnEquals": {"aws:PrincipalArn": [role.role_arn for role in roles]}},
+            )
+        )
 
     def grant_plan(self, discovery: iam.IRole) -> None:
         """Write plans and canonical policies, and read them again."""

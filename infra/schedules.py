@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws, TimeZone
+from aws_cdk import Aws, RemovalPolicy, TimeZone
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
@@ -32,7 +32,8 @@ class Schedules(Construct):
         failures: sqs.IQueue,
     ) -> None:
         super().__init__(scope, id)
-        group = scheduler.ScheduleGroup(self, "Group")
+        # Kept, as it would be by default, it would be in the way of a stack of the same name: its own name is fixed.
+        group = scheduler.ScheduleGroup(self, "Group", removal_policy=RemovalPolicy.DESTROY)
         self._tick(group, reconciler)
         role = _role(self, "PolicyRole", group)
         _accept_versions(role, discovery)

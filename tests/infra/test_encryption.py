@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from infra.config import ConfigError, read
-from tests.infra.conftest import KEY, SOURCE_KEY
+from tests.infra.conftest import KEY, ROOT, SOURCE_KEY
 from tests.infra.template import Template, text
 
 FUNCTIONS = ("discovery", "worker", "reconciler")
 QUEUES = ("JobsQueueUrl", "DeadLetterQueueUrl", "FailureQueueUrl")
+PAGE = (ROOT / "docs" / "encryption.md").read_text()
 HERE = ".<AWS::Region>.amazonaws.com"
 
 
@@ -78,6 +80,33 @@ def test_the_redrive_role_and_the_schedules_may_send_to_encrypted_queues(closed_
     assert list(others.values()) == [{"sqs": {"kms:Decrypt", "kms:GenerateDataKey"}}]
     (schedules,) = others
     assert "scheduler.amazonaws.com" in json.dumps(roles[schedules])
+
+
+def test_the_page_says_who_may_use_the_key_for_what(closed_template: Template) -> None:
+    roles = {name: role_of(closed_template, name) for name in FUNCTIONS}
+    roles |= {"redrive": closed_template.logical("RedriveRoleArn")}
+    (schedules,) = {r for r in closed_template.all("AWS::IAM::Role") if uses(closed_template, r)} - {*roles.values()}
+    granted = {
+        (name, service or "any", tuple(sorted(actions)))
+        for name, role in {**roles, "schedules": schedules}.items()
+        for service, actions in uses(closed_template, role).items()
+    }
+    rows = re.findall(r"^\| (\w+) \| (\w+) \| (.*kms:.*) \|$", PAGE, re.MULTILINE)
+
+    assert {
+        (name, service, tuple(sorted(re.findall(r"`([^`]+)`", listed)))) for name, service, listed in rows
+    } == granted
+
+
+def test_the_pages_key_policy_is_for_those_who_use_the_key_in_their_own_name(closed_template: Template) -> None:
+    account, alarms, logs = json.loads(re.findall(r"^```json\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[0])
+    assert account["Principal"]["AWS"].endswith(":root")
+    assert alarms["Principal"]["Service"] == "cloudwatch.amazonaws.com"
+    assert logs["Principal"]["Service"] == "logs.eu-central-1.amazonaws.com"
+    named = logs["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
+    # CloudFormation names a group after the stack.
+    assert named.endswith(f":log-group:{closed_template.stack_name}-*")
+    assert not any("LogGroupName" in group for group in closed_template.props("AWS::Logs::LogGroup"))
 
 
 def _id(template: Template) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from tests.infra.conftest import ROOT
 from tests.infra.template import Template, text
 
 OUTPUTS = {
@@ -72,6 +75,14 @@ def test_evidence_is_locked_by_default_for_as_long_as_is_asked(closed_template: 
         "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 30}},
     }
     assert not any(name.startswith("ObjectLock") for name in free)
+
+
+def test_nothing_else_stays_when_the_stack_goes(template: Template) -> None:
+    kept = {r["Type"] for r in template.json["Resources"].values() if r.get("DeletionPolicy", "Delete") != "Delete"}
+    page = (ROOT / "docs" / "uninstall.md").read_text()
+
+    assert kept == {"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::S3::BucketPolicy"}
+    assert kept == set(re.findall(r"`(AWS::\w+::\w+)`", page))
 
 
 def test_nobody_may_pass_the_lock(closed_template: Template) -> None:
