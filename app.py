@@ -20,6 +20,7 @@ def main() -> None:
     try:
         settings = config.read(app.node.try_get_context)
         policies = load_policies(settings.policies_folder)
+        config.refuse_unfit(policies, settings)
         code = bundle.code(settings.policies_folder, local=settings.local)
     except (config.ConfigError, PolicyError, bundle.BundleError) as error:
         sys.exit(f"error: {error}")

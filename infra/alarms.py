@@ -66,7 +66,7 @@ class Alarms(Construct):
             self._alarm(
                 f"Age-{policy.id}",
                 self._published("OldestOpenJobAge", {"policy": policy.id}),
-                f"A job of policy {policy.id} is open for longer than its SLO: `sexton status`.",
+                f"Work of policy {policy.id} is open for longer than its SLO: `sexton status`.",
                 threshold=config.seconds(policy.slo),
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,15 +10,18 @@ from typing import Annotated, Any
 from aws_cdk import Duration
 from aws_cdk.aws_logs import RetentionDays
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from sexton.aws.settings import VISIBILITY_FACTOR
+from sexton.aws.settings import LEASE_MARGIN, VISIBILITY_FACTOR
+from sexton.duration import to_text
+from sexton.policy import Policy, PolicyError, Problem
 
 ROOT = Path(__file__).resolve().parent.parent
 
 DISCOVERY_TIMEOUT = Duration.minutes(15)  # Lambda's longest; planning stops before it and is resumed by the tick
-RECONCILER_TIMEOUT = Duration.minutes(5)  # closing a run reads all its outcomes; overlapping ticks are harmless
+RECONCILER_TIMEOUT = Duration.minutes(15)  # closing a run reads all its outcomes; overlapping ticks are harmless
 MEMORY_MB = 1024  # about half a vCPU: planning and deleting wait for the network
 
 BATCH_SIZE = 10
+ATTEMPTS_AT_LEAST = 3
 EARLY_RECEIVES = 10  # receives that throttling and early deliveries may use up beside the attempts
 JOBS_RETENTION = Duration.days(4)  # less than the dead letters', whose age counts from the first enqueue
 DEAD_LETTER_RETENTION = Duration.days(14)  # SQS's longest
@@ -101,6 +104,30 @@ def read(context: Callable[[str], Any]) -> Config:
     except ValidationError as error:
         problems = (f"-c {e['loc'][0]}={e['input']}: {e['msg']}" for e in error.errors())
         raise ConfigError("\n".join(problems)) from error
+
+
+def refuse_unfit(policies: Iterable[Policy], settings: Config) -> None:
+    """Raise PolicyError for policies that are good in themselves, but not in this deployment."""
+    problems = [problem for policy in policies for problem in _unfit(policy, settings)]
+    if problems:
+        raise PolicyError(problems)
+
+
+def _unfit(policy: Policy, settings: Config) -> Iterator[Problem]:
+    where = f"policy {policy.id}"
+    # CloudFormation makes the bucket's name of the stack's and the construct's, and a part that nobody knows yet.
+    if policy.source.bucket.startswith(f"{settings.service}-evidencebucket"):
+        what = f"source.bucket {policy.source.bucket!r} is Sexton's own evidence"
+        yield Problem(where, what, "a bucket that is yours to clean")
+    # A worker that crashes is followed when its lease is over, at the next tick.
+    followed = timedelta(seconds=settings.worker_timeout) + LEASE_MARGIN + timedelta(minutes=1)
+    if policy.limits.max_age < ATTEMPTS_AT_LEAST * followed:
+        yield Problem(
+            where,
+            f"limits.max_age leaves no room for {ATTEMPTS_AT_LEAST} attempts of a worker that may take"
+            f" {settings.worker_timeout} s",
+            f"{to_text(ATTEMPTS_AT_LEAST * followed)} or more, or deploy with a shorter -c worker_timeout",
+        )
 
 
 def max_receive_count(max_attempts: Iterable[int]) -> int:

@@ -11,9 +11,10 @@ from infra.key import TABLE, Key
 
 READ = ("dynamodb:GetItem", "dynamodb:Query")
 # TransactWriteItems is authorized by the actions of its items. DeleteItem is not among them: rows leave by TTL only.
-WRITE = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
+# Every write is an update, also that of a new row.
+WRITE = ("dynamodb:UpdateItem",)
 OPEN = "open"
-WORKER_ROWS = ("RUN#*", "POLICY#*", "MALFORMED#*")
+WORKER_ROWS = ("RUN#*", "MALFORMED#*")
 
 
 class Ledger(Construct):
@@ -53,7 +54,7 @@ class Ledger(Construct):
         self._key.grant(keeper, *TABLE, through="dynamodb")
 
     def grant_work(self, worker: iam.IRole) -> None:
-        """Read any row; write rows of runs, of their jobs, and of malformed messages, so no pause and no hold."""
+        """Read any row; write rows of jobs and of malformed messages, so no run, no pause and no hold."""
         arns = [self.table.table_arn]
         iam.Grant.add_to_principal(grantee=worker, actions=[*READ], resource_arns=arns)
         iam.Grant.add_to_principal(

@@ -63,11 +63,6 @@ class JobsQueue(Construct):
         senders = [discovery.role_arn, self.redrive_role.role_arn]
         _deny(self.jobs, "OnlyDiscovery", "sqs:SendMessage", {"ArnNotEquals": {"aws:PrincipalArn": senders}})
 
-    def grant_gauge(self, reconciler: iam.IGrantable) -> None:
-        """Read how many messages wait."""
-        for queue in (self.jobs, self.dead_letters):
-            queue.grant(reconciler, "sqs:GetQueueAttributes")
-
     def _redrive_role(self) -> iam.Role:
         role = iam.Role(
             self,

@@ -42,6 +42,11 @@ class Sources:
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._policies = policies
 
+    @property
+    def enforced(self) -> Sources:
+        """Only what policies that enforce are about: nothing else may ever be removed."""
+        return Sources([policy for policy in self._policies if policy.mode == "enforce"])
+
     def grant_plan(self, discovery: iam.IRole) -> None:
         """List what may be planned, and tell whether the bucket is versioned. Nothing of it can delete."""
         self._grant_list(discovery)
@@ -55,19 +60,18 @@ class Sources:
         _grant(observer, ["s3:GetObject"], _object_arns(self._of(Kind.OBJECTS)))
 
     def grant_remove(self, worker: iam.IRole) -> None:
-        """Delete, only within the prefixes of policies that enforce, and only what they are about.
+        """Delete what the policies are about, and only that; to be called on those that enforce.
 
         Why a version could not be deleted, a lock or a missing permission, is read from the version.
         """
         for kind, action in REMOVE.items():
-            _grant(worker, [action], _object_arns(self._of(kind, enforcing=True)))
-        purged = self._of(Kind.VERSIONS, enforcing=True)
+            _grant(worker, [action], _object_arns(self._of(kind)))
+        purged = self._of(Kind.VERSIONS)
         _grant(worker, READ_LOCKS, _object_arns(purged))
         _grant(worker, ["s3:GetBucketObjectLockConfiguration"], _bucket_arns(purged))
 
-    def _of(self, kind: Kind, enforcing: bool = False) -> Scopes:
-        meant = (p for p in self._policies if _kind(p) is kind)
-        return _scopes(p for p in meant if p.mode == "enforce" or not enforcing)
+    def _of(self, kind: Kind) -> Scopes:
+        return _scopes(p for p in self._policies if _kind(p) is kind)
 
     def _grant_list(self, grantee: iam.IRole) -> None:
         for kind, action in LIST.items():

@@ -96,12 +96,12 @@ class SextonStack(Stack):
         self.ledger.grant_work(worker)
         self.evidence.grant_work(worker)
         sources.grant_observe(worker)
-        sources.grant_remove(worker)
+        sources.enforced.grant_remove(worker)
 
         self.ledger.grant_keep(reconciler)
         self.evidence.grant_reconcile(reconciler)
         sources.grant_observe(reconciler)
-        self.queue.grant_gauge(reconciler)
+        self.evidence.deny_deletion([discovery, worker, reconciler])
         for observer in (worker, reconciler):
             grant_look(observer, self._settings.source_kms_key_arns)
         EventBus.from_event_bus_name(self, "Bus", config.EVENT_BUS).grant_put_events_to(reconciler)

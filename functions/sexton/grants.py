@@ -17,7 +17,7 @@ EXAMPLE = "sexton-doctor"
 READ_ROWS = ("dynamodb:GetItem", "dynamodb:Query")
 USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 READ_LOCKS = ("s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegalHold")
-WRITE_ROWS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem")
+WRITE_ROWS = ("dynamodb:UpdateItem",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sexton.limits import Limits
+from sexton.policy import PolicyError, load_policies
 
 from infra import config
 from tests.infra.conftest import POLICIES, ROOT
@@ -34,6 +37,26 @@ def test_a_broken_policy_fails_with_its_file_and_line(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: ")
     assert "broken.yaml:13" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_policy_over_the_stacks_own_evidence_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    good = (POLICIES / "enforced.yaml").read_text()
+    own = good.replace("bucket: sources-one", "bucket: sexton-beta-evidencebucketc67ff768-q1w2e3")
+    (tmp_path / "policies" / "own.yaml").write_text(own)
+
+    done = run_app(tmp_path, policies=str(tmp_path / "policies"), stage="beta")
+
+    assert done.returncode == 1
+    assert "is Sexton's own evidence; write instead a bucket that is yours to clean" in done.stderr
+
+
+def test_max_age_has_room_for_three_attempts_of_a_slow_worker() -> None:
+    policies = load_policies(POLICIES)
+    config.refuse_unfit(policies, config.read({}.get))
+    hasty = [p.model_copy(update={"limits": Limits(max_age=timedelta(minutes=45))}) for p in policies]
+    with pytest.raises(PolicyError, match="leaves no room for 3 attempts of a worker that may take 900 s"):
+        config.refuse_unfit(hasty, config.read({"worker_timeout": "900"}.get))
 
 
 def test_a_context_value_that_cannot_be_fails_with_its_name(tmp_path: Path) -> None:
