@@ -12,20 +12,32 @@ from sexton.job import Job
 from sexton.showing import RunView
 
 from infra.local.demo import evidence
-from infra.local.demo.seeds import EXPORTS, LOGS, UPLOADS, Fate, Seed
+from infra.local.demo.seeds import DOCUMENTS, EXPORTS, LOGS, UPLOADS, Fate, Seed
 
-POLICIES = {LOGS: "logs-expire", EXPORTS: "exports-report", UPLOADS: "uploads-approval"}
-STATES = {"logs-expire": "completed", "exports-report": "reported", "uploads-approval": "awaiting_approval"}
+POLICIES = {
+    LOGS: "logs-expire",
+    EXPORTS: "exports-report",
+    UPLOADS: "uploads-approval",
+    DOCUMENTS: "versions-purge",
+}
+STATES = {
+    "logs-expire": "completed",
+    "exports-report": "reported",
+    "uploads-approval": "awaiting_approval",
+    "versions-purge": "reported",
+}
 T = TypeVar("T")
 COUNTED = (Fate.DELETED, Fate.CHANGED, Fate.ABSENT, Fate.DEAD)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is found at the end: runs by policy, the keys left by bucket, dead jobs, messages in the dead letters."""
+    """What is found at the end: runs by policy, the keys left by bucket (one for each version), dead jobs, messages
+    in the dead letters.
+    """
 
     views: Mapping[str, RunView]
-    keys: Mapping[str, set[str]]
+    keys: Mapping[str, Sequence[str]]
     dead: Sequence[Job]
     dead_letters: int
     evidence: Path
@@ -70,7 +82,7 @@ def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
     yield from _differ(f"outcomes of {view.run_id}", +ends, meant)
 
 
-def about_objects(keys: set[str], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
+def about_objects(keys: Iterable[str], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
     """The bucket itself: exactly what had to stay is there."""
     yield from _differ_by_key(f"objects in {bucket}", Counter(keys), Counter(s.key for s in seeds if s.fate.stays))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -19,7 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from infra.local import emulator as emulators
-from infra.local.demo.seeds import UPLOADS, Seed
+from infra.local.demo.seeds import DOCUMENTS, VERSIONED, Seed
 from infra.local.emulator import Emulator
 from infra.local.stage import client
 
@@ -45,10 +46,10 @@ def check(emulator: Emulator, seeds: Sequence[Seed], now: datetime) -> None:
     """Ask the API whether every object is there with its date. Raises FillingError."""
     s3 = client(emulator, "s3")
     for bucket in sorted({seed.bucket for seed in seeds}):
-        meant = {seed.key: _date(seed, now) for seed in seeds if seed.bucket == bucket}
-        found = {entry["Key"]: entry["LastModified"] for entry in listed(s3, bucket)}
-        if found != meant:
-            wrong = sorted(key for key in meant.keys() | found.keys() if meant.get(key) != found.get(key))
+        meant = Counter((seed.key, _date(seed, now)) for seed in seeds if seed.bucket == bucket)
+        found = Counter((entry["Key"], entry["LastModified"]) for entry in stored(s3, bucket))
+        wrong = sorted((meant - found) + (found - meant))
+        if wrong:
             raise FillingError(f"{len(wrong)} objects of {bucket} are not as meant, the first is {wrong[0]!r}")
 
 
@@ -61,6 +62,14 @@ def listed(s3: Any, bucket: str) -> list[dict[str, Any]]:
     """Every current object of a bucket."""
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
     return [entry for page in pages for entry in page.get("Contents", [])]
+
+
+def stored(s3: Any, bucket: str) -> list[dict[str, Any]]:
+    """Every object of a bucket; of a versioned one, every version."""
+    if bucket not in VERSIONED:
+        return listed(s3, bucket)
+    pages = s3.get_paginator("list_object_versions").paginate(Bucket=bucket)
+    return [entry for page in pages for entry in page.get("Versions", [])]
 
 
 def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], None]) -> None:
@@ -77,8 +86,10 @@ def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], No
 
 
 def _batches(seeds: Sequence[Seed]) -> list[Sequence[Seed]]:
-    """Seeds for one connection each; few, so that an interrupted demo ends soon."""
-    return [seeds[at : at + BATCH] for at in range(0, len(seeds), BATCH)]
+    """Seeds for one connection each; few, so that an interrupted demo ends soon. Versions of a key keep their order."""
+    histories = [seed for seed in seeds if seed.bucket == DOCUMENTS]
+    others = [seed for seed in seeds if seed.bucket != DOCUMENTS]
+    return [histories, *(others[at : at + BATCH] for at in range(0, len(others), BATCH))]
 
 
 def _put(emulator: Emulator, seeds: Iterable[Seed], on_each: Callable[[], None]) -> None:
@@ -95,17 +106,21 @@ def _put(emulator: Emulator, seeds: Iterable[Seed], on_each: Callable[[], None])
 
 
 def _version(s3: Any) -> None:
-    s3.put_bucket_versioning(Bucket=UPLOADS, VersioningConfiguration={"Status": "Enabled"})
+    for bucket in VERSIONED:
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
 
 def _set_back(folder: Path, seeds: Sequence[Seed], now: datetime) -> None:
-    dates = {(seed.bucket, seed.key): _date(seed, now) for seed in seeds}
+    dates: dict[tuple[str, str], list[str]] = {}
+    for seed in seeds:
+        dates.setdefault((seed.bucket, seed.key), []).append(_date(seed, now).strftime("%Y-%m-%dT%H:%M:%S.000Z"))
     for sidecar in folder.rglob(f"*{SIDECAR}"):
         fields = json.loads(sidecar.read_text())
         bucket = sidecar.relative_to(folder).parts[0]
-        date = dates[bucket, fields["key"]].strftime("%Y-%m-%dT%H:%M:%S.000Z")
-        for each in (fields, *fields.get("versions", [])):
-            each["last_modified"] = date
+        of_versions = dates[bucket, fields["key"]]
+        fields["last_modified"] = of_versions[-1]
+        for version, date in zip(fields.get("versions", []), of_versions, strict=bucket in VERSIONED):
+            version["last_modified"] = date
         sidecar.write_text(json.dumps(fields))
 
 

@@ -16,7 +16,7 @@ from sexton.ledger import Ledger
 from sexton.run import RunState
 from sexton.showing import RunView
 
-from infra.local.demo.filling import listed
+from infra.local.demo.filling import stored
 from infra.local.demo.gate import Gate
 from infra.local.demo.seeds import Meddling, Seed
 from infra.local.stage import Stage
@@ -87,9 +87,9 @@ class Hands:
                 return dead_letters
         raise AssertionError("unreachable")
 
-    def keys(self, bucket: str) -> set[str]:
-        """The keys of a bucket's current objects."""
-        return {entry["Key"] for entry in listed(self._s3, bucket)}
+    def keys(self, bucket: str) -> list[str]:
+        """The key of each object of a bucket, and of each version."""
+        return [entry["Key"] for entry in stored(self._s3, bucket)]
 
     def _schedule_inputs(self) -> Iterator[str]:
         scheduler = self._stage.client("scheduler")

@@ -28,6 +28,8 @@ WHY = {
     Fate.EXCLUDED: "kept: excluded by the policy",
     Fate.NOT_SELECTED: "kept: not what the policy selects",
     Fate.UNREADABLE_DATE: "kept: no date to be read in its key",
+    Fate.CURRENT: "kept: the current version of its key",
+    Fate.KEPT_LATEST: "kept: one of the newest behind the current",
     Fate.OUTSIDE: "kept: not even listed, outside the prefixes",
 }
 

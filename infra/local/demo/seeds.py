@@ -5,12 +5,14 @@ The fates are written down here by hand, beside each group; nothing in this modu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 
 LOGS, EXPORTS, UPLOADS = "sexton-demo-logs", "sexton-demo-exports", "sexton-demo-uploads"
+DOCUMENTS = "sexton-demo-documents"
+VERSIONED = (UPLOADS, DOCUMENTS)
 LONGEST_KEY = 1024  # bytes, S3's limit
 
 
@@ -26,6 +28,8 @@ class Fate(StrEnum):
     EXCLUDED = "excluded"
     NOT_SELECTED = "not_selected"
     UNREADABLE_DATE = "unreadable_date"
+    CURRENT = "current_version"
+    KEPT_LATEST = "kept_latest"
     OUTSIDE = "outside"  # under no policy's prefixes: never even listed
 
     @property
@@ -50,7 +54,7 @@ class Meddling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One object: last modified `days` ago."""
+    """One object: last modified `days` ago. Those of one key are its versions, the oldest first."""
 
     bucket: str
     key: str
@@ -89,7 +93,7 @@ MEDDLED = (
 
 def seeds(today: date) -> list[Seed]:
     """Every object of the demo."""
-    return [*_logs(), *MEDDLED, *_odd_logs(), *_exports(today), *_uploads()]
+    return [*_logs(), *MEDDLED, *_odd_logs(), *_exports(today), *_uploads(), *_documents()]
 
 
 def _logs() -> Iterator[Seed]:
@@ -130,6 +134,22 @@ def _uploads() -> Iterator[Seed]:
     yield from _many("uploads/customer/{:03}.jpg", 60, range(367, 700), Fate.PLANNED, UPLOADS)
     yield from _many("uploads/customer/recent/{:03}.jpg", 60, range(1, 360), Fate.YOUNGER, UPLOADS)
     yield from _many("uploads/customer/keep/{:03}.pdf", 10, range(400, 700), Fate.EXCLUDED, UPLOADS)
+
+
+def _documents() -> Iterator[Seed]:
+    """The policy versions-purge: ninety days after they were replaced, but the two newest noncurrent ones stay."""
+    gone, kept, young, current = Fate.PLANNED, Fate.KEPT_LATEST, Fate.YOUNGER, Fate.CURRENT
+    for number in range(30):
+        replaced_long_ago = {400: gone, 300: gone, 200: kept, 150: kept, 20: current}
+        yield from _history(f"documents/contracts/{number:02}.odt", replaced_long_ago)
+        replaced_lately = {500: young, 80: young, 70: kept, 60: kept, 1: current}
+        yield from _history(f"documents/drafts/{number:02}.odt", replaced_lately)
+        yield from _history(f"documents/letters/{number:02}.odt", {600: current})
+
+
+def _history(key: str, fates: Mapping[int, Fate]) -> Iterator[Seed]:
+    """The versions of a key by the days since they were written."""
+    return (Seed(DOCUMENTS, key, days, fate) for days, fate in fates.items())
 
 
 def _many(pattern: str, count: int, days: range, fate: Fate, bucket: str = LOGS) -> Iterator[Seed]:
