@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
+from sexton.bucket_policy import literal
 from sexton.policy import Policy
 
 from infra import review
@@ -84,11 +85,6 @@ class Sources:
         for kind, action in READ_TAGS.items():
             tagged = _scopes(p for p in self._policies if p.needs_tags and _kind(p) is kind)
             _grant(grantee, [action], _object_arns(tagged))
-
-
-def literal(text: str) -> str:
-    """Text in which IAM reads no wildcard and no variable."""
-    return "".join(f"${{{c}}}" if c in "*?$" else c for c in text)
 
 
 def _kind(policy: Policy) -> Kind:

@@ -19,7 +19,7 @@ from sexton.outcome import (
     Ending,
     Outcome,
 )
-from sexton.ports import Removed
+from sexton.ports import Clock, Removed
 from sexton.target import Target
 
 
@@ -35,18 +35,19 @@ def judge_all(target: Target, judged: Judge, items: Sequence[Item]) -> list[tupl
 
 @dataclass(frozen=True)
 class FreshLook:
-    """What is there now of planned items, and what is to be done with it."""
+    """What was there of planned items at a time, and what is to be done with it."""
 
     seen: Mapping[ItemId, Seen]
     decisions: Mapping[ItemId, Decision]
     at: datetime
 
     @staticmethod
-    def of(target: Target, judged: Judge, items: Sequence[Item], span: int, at: datetime) -> FreshLook:
+    def of(target: Target, judged: Judge, items: Sequence[Item], span: int, clock: Clock) -> FreshLook:
         """Look at neighbouring items, and judge those that are still what was planned."""
-        seen = target.observe(items, span)
+        begun: list[datetime] = []
+        seen = target.observe(items, span, lambda: begun.append(clock()))
         same = [now for item in items if isinstance(now := seen[item.id], Item) and item.same_as(now)]
-        return FreshLook(seen, {item.id: decision for item, decision in judge_all(target, judged, same)}, at)
+        return FreshLook(seen, {item.id: decision for item, decision in judge_all(target, judged, same)}, begun[-1])
 
     def ended(self, index: int, planned: Item, maybe_done: bool) -> Outcome | Failure | None:
         """How an item ended without a removal, or why that cannot be seen; None where it still is to be removed."""

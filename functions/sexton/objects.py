@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -40,8 +40,9 @@ class CurrentObjects:
         """One call an item, several at a time."""
         return with_tags(self.bucket, items)
 
-    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Seen]:
+    def observe(self, items: Sequence[Item], span: int, begun: Callable[[], object]) -> Mapping[ItemId, Seen]:
         """By listing the key range or asking one by one, whichever needs fewer calls."""
+        begun()
         seen = observe(self.bucket, items, span)
         return {item.id: seen[item.key] for item in items}
 

@@ -98,15 +98,15 @@ class Planning:
 
     def _check_source(self, run: Run, policy: Policy, token: str) -> Run:
         """Refuse a source on which the policy would do other than it says."""
-        versioned = refuse_unfit(policy, _refusing(self._source(policy).versioning))
+        versioned = refuse_unfit(policy, _refusing(self._bucket(policy).versioning))
         self._held(self.ledger.table.write(run_transitions.note_versioning(run, token, versioned, self.token())))
         return run.model_copy(update={"versioned": versioned})
 
-    def _source(self, policy: Policy) -> Bucket:
+    def _bucket(self, policy: Policy) -> Bucket:
         return self.bucket(policy.source.bucket, policy.source.account)
 
     def _scan(self, run: Run, policy: Policy, token: str) -> None:
-        judged, target = judge(policy, run.cutoff), target_of(policy, self._source(policy))
+        judged, target = judge(policy, run.cutoff), target_of(policy, self._bucket(policy))
         scan = Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, self.clock())
         place: Place = run.cursor
         while place.prefix < len(policy.source.prefixes):

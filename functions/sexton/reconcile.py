@@ -208,8 +208,8 @@ class Reconciling:
             return NOTHING, None
         policy = policy_of(self.evidence, run, deployed)
         opened = open_items(self.evidence, job)
-        items, judged, at = [item for _, item in opened], judge(policy, run.cutoff), self.clock()
-        fresh = FreshLook.of(self.target(policy), judged, items, job.span, at)
+        items, judged = [item for _, item in opened], judge(policy, run.cutoff)
+        fresh = FreshLook.of(self.target(policy), judged, items, job.span, self.clock)
         found = [fresh.ended(index, planned, maybe_done=True) for index, planned in opened]
         ended = [each for each in found if isinstance(each, Outcome)]
         unseen = next((_cannot_tell(each) for each in found if isinstance(each, Failure)), None)

@@ -37,11 +37,11 @@ class Target(Protocol):
     def read_tags(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items with their tags; those whose tags cannot be read come without."""
 
-    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Seen]:
+    def observe(self, items: Sequence[Item], span: int, begun: Callable[[], object]) -> Mapping[ItemId, Seen]:
         """What is there now of each item, by id.
 
         `items` are in the listing's order and at least one; `span` is how many things were listed from the first to
-        the last.
+        the last. `begun` is called whenever nothing that was read before matters, so that the look is no older.
         """
 
     def batches(self, items: Sequence[tuple[int, Item]]) -> Iterator[Sequence[tuple[int, Item]]]:

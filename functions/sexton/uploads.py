@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
@@ -38,8 +38,9 @@ class IncompleteUploads:
         """An upload has no tags."""
         return items
 
-    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Item | None]:
+    def observe(self, items: Sequence[Item], span: int, begun: Callable[[], object]) -> Mapping[ItemId, Item | None]:
         """By listing the range of keys, or key by key, whichever needs fewer calls."""
+        begun()
         seen: dict[ItemId, Item | None] = dict.fromkeys(item.id for item in items)
         by_key = [list(group) for _, group in groupby(items, key=lambda item: item.key)]
         for group in [items] if in_few_pages(span, len(by_key)) else by_key:

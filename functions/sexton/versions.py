@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -39,22 +39,27 @@ class NoncurrentVersions:
         tagged = iter(with_tags(self.bucket, [item for item in items if not item.is_marker]))
         return [item._replace(tags={}) if item.is_marker else next(tagged) for item in items]
 
-    def observe(self, items: Sequence[Item], span: int) -> Mapping[ItemId, Item | None]:
+    def observe(self, items: Sequence[Item], span: int, begun: Callable[[], object]) -> Mapping[ItemId, Item | None]:
         """By listing the range of keys, or key by key, whichever needs fewer calls.
 
-        What is seen has its rank and date afresh: a version may have become current again, or moved up.
+        What is seen has its rank and date afresh: a version may have become current again, or moved up. Of a key with
+        very many versions those ahead of the items take long to list; only how many they are is older than the look.
         """
+        begun()
         seen: dict[ItemId, Item | None] = dict.fromkeys(item.id for item in items)
         by_key = [list(group) for _, group in groupby(items, key=lambda item: item.key)]
         for group in [items] if in_few_pages(span, len(by_key)) else by_key:
-            seen.update((item.id, item) for item in self._seen(group))
+            for item in self._seen(group, begun if group[0] is items[0] else _still):
+                seen[item.id] = item
         return seen
 
-    def _seen(self, items: Sequence[Item]) -> Iterator[Item]:
+    def _seen(self, items: Sequence[Item], begun: Callable[[], object]) -> Iterator[Item]:
         """Those of some neighbouring items that are there; it lists no further than to the last of them."""
         prefix, last = shared_start(items[0].key, items[-1].key), items[-1].key
         wanted, place = {item.id for item in items}, Place(start_after=just_before(items[0].key))
         while wanted:
+            if len(wanted) == len(items):
+                begun()
             listing = self.bucket.list_versions(prefix, place.start_after, place.version)
             found = self._placed(listing, place)
             for item in found:
@@ -111,6 +116,10 @@ class NoncurrentVersions:
             if entries > 1 or here < len(listing.items) or not listing.truncated:
                 return entries == 1
             after = listing.next_key, listing.next_version
+
+
+def _still() -> None:
+    """The look has begun, and something that was read matters."""
 
 
 def _later(successor: datetime | None, own: datetime | None) -> datetime | None:

@@ -170,25 +170,37 @@ class Working:
         size = at_once(len(left), job.span)
         while left:
             look = self._refreshed(look)
-            attempt.stop = self._reason_to_stop(job, look, target)
-            if attempt.stop:
+            if self._stops(job, look, target, attempt):
                 return
             group, rest = left[:size], left[size:]
-            looked_at = self.clock()
             span = job.span * len(group) // len(attempt.open)
-            fresh = FreshLook.of(target, judged, [item for _, item in group], span, looked_at)
-            due = []
-            for index, planned in group:
-                ended = fresh.ended(index, planned, job.maybe_done)
-                if isinstance(ended, Failure):
-                    attempt.failures[index] = ended
-                    continue
-                attempt.looked.add(index)
-                attempt.outcomes.append(ended) if ended else due.append((index, planned))
-            old = self._remove_due(job, target, due, min(look.at, looked_at), attempt)
+            fresh = FreshLook.of(target, judged, [item for _, item in group], span, self.clock)
+            due = self._due(job, group, fresh, attempt)
+            if fresh.at - look.at > FRESH / 2:  # it took long to come to the items
+                look = self._refreshed(look)
+                if self._stops(job, look, target, attempt):
+                    return
+            old = self._remove_due(job, target, due, min(look.at, fresh.at), attempt)
             if old and len(old) == len(due):
                 size = max(1, size // 2)
             left = [*old, *rest]
+
+    def _due(self, job: Job, group: Opened, fresh: FreshLook, attempt: Attempt) -> Opened:
+        """What is still to be removed; what a look has ended, or could not see, is noted."""
+        due = []
+        for index, planned in group:
+            ended = fresh.ended(index, planned, job.maybe_done)
+            if isinstance(ended, Failure):
+                attempt.failures[index] = ended
+                continue
+            attempt.looked.add(index)
+            attempt.outcomes.append(ended) if ended else due.append((index, planned))
+        return due
+
+    def _stops(self, job: Job, look: Look, target: Target, attempt: Attempt) -> bool:
+        """Whether the attempt ends here, for a reason that it notes."""
+        attempt.stop = self._reason_to_stop(job, look, target)
+        return attempt.stop is not None
 
     def _reason_to_stop(self, job: Job, look: Look, target: Target) -> str | None:
         if look.run.state is RunState.INVALIDATED:

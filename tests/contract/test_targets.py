@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from sexton.errors import Failure, ReasonClass
-from sexton.item import Item
+from sexton.item import Item, ItemId
 from sexton.objects import CurrentObjects
+from sexton.observing import Seen
 from sexton.ports import Bucket, Removed
 from sexton.run import Place
 from sexton.target import Target
@@ -27,6 +28,10 @@ def _pages(target: Target, prefixes: int) -> Iterator[Item]:
         page = target.page(place)
         yield from page.items
         place = page.next
+
+
+def seen(target: Target, items: Sequence[Item], span: int) -> Mapping[ItemId, Seen]:
+    return target.observe(items, span, lambda: None)
 
 
 class Narrow:
@@ -64,8 +69,8 @@ def test_noncurrent_versions_are_listed_seen_again_and_removed(world: World) -> 
         assert everything(NoncurrentVersions(Narrow(bucket, most), ["app/"])) == items  # type: ignore[arg-type]
     planned = [item for item in items if item.rank]
     assert all(item.noncurrent_since for item in planned)
-    assert [*target.observe(planned, len(items)).values()] == planned
-    assert [*target.observe(planned, 1_000_000).values()] == planned
+    assert [*seen(target, planned, len(items)).values()] == planned
+    assert [*seen(target, planned, 1_000_000).values()] == planned
 
     hands.lock("app/b", str(planned[2].version_id), "GOVERNANCE")
     came = target.remove(planned)
@@ -74,7 +79,7 @@ def test_noncurrent_versions_are_listed_seen_again_and_removed(world: World) -> 
     assert refused.reason_class is ReasonClass.LOCKED
     assert set(came.values()) == {Removed()}
     assert len(all_versions(bucket)) == 4
-    left = target.observe(planned, 7)
+    left = seen(target, planned, 7)
     assert [left[item.id] is not None for item in planned] == [False, False, True, False]
     assert [(item.is_marker, item.alone) for item in everything(target)][-1] == (True, True)
 
@@ -100,10 +105,10 @@ def test_incomplete_uploads_are_listed_seen_again_and_aborted(world: World) -> N
     target = IncompleteUploads(bucket, ["app/"])
     items = everything(target)
     assert [item.key for item in items] == ["app/a", "app/b", "app/c"]
-    assert [*target.observe(items, 3).values()] == items
-    assert [*target.observe(items, 1_000_000).values()] == items
+    assert [*seen(target, items, 3).values()] == items
+    assert [*seen(target, items, 1_000_000).values()] == items
     assert target.remove(items[1:2]) == {items[1].id: Removed()}
-    assert [*target.observe(items, 3).values()] == [items[0], None, items[2]]
+    assert [*seen(target, items, 3).values()] == [items[0], None, items[2]]
 
 
 def test_tags_come_with_the_items_of_every_target(world: World) -> None:

@@ -92,7 +92,7 @@ def _call_of_port(node: ast.Attribute) -> str | None:
     receiver = ast.unparse(node.value)
     for port, protocol in PORTS.items():
         methods = {name for name in vars(protocol) if name[0] != "_"} - NO_CALL
-        if node.attr in methods and re.search(rf"(^|\.){port}(\(.*\))?$", receiver):
+        if node.attr in methods and re.search(rf"(^|\._?){port}(\(.*\))?$", receiver):
             return f"{port}.{node.attr}"
     return None
 

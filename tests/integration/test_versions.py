@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sexton import run_transitions
 from sexton.errors import Failure, ReasonClass
 from sexton.item import Item, rfc3339
 from sexton.run import Run
@@ -363,3 +364,59 @@ def test_outcomes_name_their_versions() -> None:
     world, (_, middle, oldest) = planned_two()
     run = carried_out(world)
     assert set(ends(world, run.run_id)) == {str(middle), str(oldest)}
+
+
+# keys with very many versions
+
+
+def test_versions_far_behind_the_current_one_are_looked_at_in_time() -> None:
+    """It takes half a minute to list what is ahead of them, which would make the look too old."""
+    world = a_world()
+    entries = history(world, "app/a", " ".join(f"v{days}" for days in (50, 49, 48, 29.5)))
+    for number in range(60):
+        history(world, "app/a", f"v{29 - number / 10}")
+    bucket = world.bucket()
+    bucket.most = 2
+    answer = world.trigger(POLICY, at=START)
+    slow(world, 1.0)
+    world.settle()
+    run = world.run(answer)
+    assert ends(world, run.run_id) == {str(entry): ["deleted"] for entry in entries[2:]}
+
+
+def test_a_run_that_ends_while_its_versions_are_being_found_removes_nothing() -> None:
+    world = a_world()
+    history(world, "app/a", " ".join(f"v{days}" for days in (50, 49, 48, 29.5)))
+    for number in range(60):
+        history(world, "app/a", f"v{29 - number / 10}")
+    world.bucket().most = 2
+    answer = world.trigger(POLICY, at=START)
+    slow(
+        world,
+        1.0,
+        after=20,
+        then=lambda: world.ledger.table.write(
+            run_transitions.invalidate(world.run(answer), "policy_changed", "", world.clock(), "w")
+        ),
+    )
+    world.settle()
+    run = world.run(answer)
+    assert (run.state, run.balanced) == ("invalidated", True)
+    assert tally(world, run.run_id) == {"cancelled": 2}
+    assert world.bucket().calls["remove_versions"] == 0
+
+
+def slow(world: World, seconds: float, after: int = -1, then: Callable[[], object] = lambda: None) -> None:
+    """Let each listing take so long; something happens after some of them."""
+    bucket = world.bucket()
+    real = bucket.list_versions
+
+    def listed(*arguments: object, **named: object) -> object:
+        nonlocal after
+        world.clock.advance(seconds)
+        after -= 1
+        if after == 0:
+            then()
+        return real(*arguments, **named)  # type: ignore[arg-type]
+
+    bucket.list_versions = listed  # type: ignore[method-assign, assignment]
