@@ -286,6 +286,10 @@ def test_plan_show_streams_the_plan(desk: Desk) -> None:
         "storage_class": "STANDARD",
         "last_modified": "2025-12-31T12:00:00Z",
         "version_id": None,
+        "noncurrent_since": None,
+        "rank": 0,
+        "is_marker": False,
+        "tags": None,
     }
     people = desk.sexton("plan", "show", run_id, "--limit", "2")
     assert [line.split()[-1] for line in people.out.splitlines()] == ["app/0000.log", "app/0001.log"]
