@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from infra.local import emulator as emulators
-from infra.local.demo.seeds import UPLOADS, Seed
+from infra.local.demo.seeds import VERSIONED, Seed
 from infra.local.emulator import Emulator
 from infra.local.stage import client
 
@@ -95,7 +95,8 @@ def _put(emulator: Emulator, seeds: Iterable[Seed], on_each: Callable[[], None])
 
 
 def _version(s3: Any) -> None:
-    s3.put_bucket_versioning(Bucket=UPLOADS, VersioningConfiguration={"Status": "Enabled"})
+    for bucket in VERSIONED:
+        s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
 
 def _set_back(folder: Path, seeds: Sequence[Seed], now: datetime) -> None:

@@ -28,6 +28,7 @@ WHY = {
     Fate.EXCLUDED: "kept: excluded by the policy",
     Fate.NOT_SELECTED: "kept: not what the policy selects",
     Fate.UNREADABLE_DATE: "kept: no date to be read in its key",
+    Fate.CURRENT: "kept: the current version of its key",
     Fate.OUTSIDE: "kept: not even listed, outside the prefixes",
 }
 

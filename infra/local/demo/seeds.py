@@ -11,6 +11,8 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 LOGS, EXPORTS, UPLOADS = "sexton-demo-logs", "sexton-demo-exports", "sexton-demo-uploads"
+RECORDS = "sexton-demo-records"
+VERSIONED = (UPLOADS, RECORDS)
 LONGEST_KEY = 1024  # bytes, S3's limit
 
 
@@ -26,6 +28,7 @@ class Fate(StrEnum):
     EXCLUDED = "excluded"
     NOT_SELECTED = "not_selected"
     UNREADABLE_DATE = "unreadable_date"
+    CURRENT = "current_version"  # of a policy that is about the versions behind it
     OUTSIDE = "outside"  # under no policy's prefixes: never even listed
 
     @property
@@ -89,7 +92,7 @@ MEDDLED = (
 
 def seeds(today: date) -> list[Seed]:
     """Every object of the demo."""
-    return [*_logs(), *MEDDLED, *_odd_logs(), *_exports(today), *_uploads()]
+    return [*_logs(), *MEDDLED, *_odd_logs(), *_exports(today), *_uploads(), *_records()]
 
 
 def _logs() -> Iterator[Seed]:
@@ -130,6 +133,11 @@ def _uploads() -> Iterator[Seed]:
     yield from _many("uploads/customer/{:03}.jpg", 60, range(367, 700), Fate.PLANNED, UPLOADS)
     yield from _many("uploads/customer/recent/{:03}.jpg", 60, range(1, 360), Fate.YOUNGER, UPLOADS)
     yield from _many("uploads/customer/keep/{:03}.pdf", 10, range(400, 700), Fate.EXCLUDED, UPLOADS)
+
+
+def _records() -> Iterator[Seed]:
+    """The policy versions-purge: what is current stays, however old it is."""
+    yield from _many("records/{:03}.json", 40, range(100, 700), Fate.CURRENT, RECORDS)
 
 
 def _many(pattern: str, count: int, days: range, fate: Fate, bucket: str = LOGS) -> Iterator[Seed]:
