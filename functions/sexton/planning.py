@@ -98,7 +98,8 @@ class Planning:
 
     def _check_source(self, run: Run, policy: Policy, token: str) -> Run:
         """Refuse a source on which the policy would do other than it says."""
-        versioned = refuse_unfit(policy, _refusing(self._bucket(policy).versioning))
+        bucket = self._bucket(policy)
+        versioned = refuse_unfit(policy, _refusing(bucket.versioning))
         self._held(self.ledger.table.write(run_transitions.note_versioning(run, token, versioned, self.token())))
         return run.model_copy(update={"versioned": versioned})
 

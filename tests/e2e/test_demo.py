@@ -24,7 +24,7 @@ from infra.local import emulator as emulators
 from infra.local.demo import __main__ as demo
 from infra.local.demo import checking, gate
 from infra.local.demo.hands import DemoError
-from infra.local.demo.seeds import DOCUMENTS, LOGS, MEDDLED, SEALED, Fate, seeds
+from infra.local.demo.seeds import LOGS, MEDDLED, RECORDS, SEALED, Fate, seeds
 from infra.local.demo.story import Story
 from infra.local.stage import ROOT, client
 
@@ -184,7 +184,7 @@ def test_each_fate_is_shown_by_some_object() -> None:
 
 
 def test_no_two_objects_share_a_key_but_versions() -> None:
-    found = [(seed.bucket, seed.key) for seed in seeds(datetime.now(UTC).date()) if seed.bucket != DOCUMENTS]
+    found = [(seed.bucket, seed.key) for seed in seeds(datetime.now(UTC).date()) if seed.bucket != RECORDS]
 
     assert len(set(found)) == len(found)
     assert max(len(key.encode()) for _, key in found) == 1024

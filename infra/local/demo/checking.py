@@ -12,13 +12,13 @@ from sexton.job import Job
 from sexton.showing import RunView
 
 from infra.local.demo import evidence
-from infra.local.demo.seeds import DOCUMENTS, EXPORTS, LOGS, UPLOADS, Fate, Seed
+from infra.local.demo.seeds import EXPORTS, LOGS, RECORDS, UPLOADS, Fate, Seed
 
 POLICIES = {
     LOGS: "logs-expire",
     EXPORTS: "exports-report",
     UPLOADS: "uploads-approval",
-    DOCUMENTS: "versions-purge",
+    RECORDS: "versions-purge",
 }
 STATES = {
     "logs-expire": "completed",
@@ -77,7 +77,7 @@ def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
     yield from _differ(
         f"scanned by {view.run_id}", dict(sorted(view.scanned_by.items())), dict(sorted(scanned.items()))
     )
-    yield from _differ(f"planned by {view.run_id}", view.planned, scanned["expired"])
+    yield from _differ(f"planned by {view.run_id}", view.planned, scanned.get("expired", 0))
     yield from _differ(f"bytes planned by {view.run_id}", view.planned_bytes, _size(seeds))
     yield from _differ(f"outcomes of {view.run_id}", +ends, meant)
 

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from infra.local import emulator as emulators
-from infra.local.demo.seeds import DOCUMENTS, VERSIONED, Seed
+from infra.local.demo.seeds import RECORDS, VERSIONED, Seed
 from infra.local.emulator import Emulator
 from infra.local.stage import client
 
@@ -87,8 +87,8 @@ def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], No
 
 def _batches(seeds: Sequence[Seed]) -> list[Sequence[Seed]]:
     """Seeds for one connection each; few, so that an interrupted demo ends soon. Versions of a key keep their order."""
-    histories = [seed for seed in seeds if seed.bucket == DOCUMENTS]
-    others = [seed for seed in seeds if seed.bucket != DOCUMENTS]
+    histories = [seed for seed in seeds if seed.bucket == RECORDS]
+    others = [seed for seed in seeds if seed.bucket != RECORDS]
     return [histories, *(others[at : at + BATCH] for at in range(0, len(others), BATCH))]
 
 

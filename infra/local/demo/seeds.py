@@ -11,8 +11,8 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 LOGS, EXPORTS, UPLOADS = "sexton-demo-logs", "sexton-demo-exports", "sexton-demo-uploads"
-DOCUMENTS = "sexton-demo-documents"
-VERSIONED = (UPLOADS, DOCUMENTS)
+RECORDS = "sexton-demo-records"
+VERSIONED = (UPLOADS, RECORDS)
 LONGEST_KEY = 1024  # bytes, S3's limit
 
 
@@ -93,7 +93,7 @@ MEDDLED = (
 
 def seeds(today: date) -> list[Seed]:
     """Every object of the demo."""
-    return [*_logs(), *MEDDLED, *_odd_logs(), *_exports(today), *_uploads(), *_documents()]
+    return [*_logs(), *MEDDLED, *_odd_logs(), *_exports(today), *_uploads(), *_records()]
 
 
 def _logs() -> Iterator[Seed]:
@@ -136,20 +136,20 @@ def _uploads() -> Iterator[Seed]:
     yield from _many("uploads/customer/keep/{:03}.pdf", 10, range(400, 700), Fate.EXCLUDED, UPLOADS)
 
 
-def _documents() -> Iterator[Seed]:
+def _records() -> Iterator[Seed]:
     """The policy versions-purge: ninety days after they were replaced, but the two newest noncurrent ones stay."""
     gone, kept, young, current = Fate.PLANNED, Fate.KEPT_LATEST, Fate.YOUNGER, Fate.CURRENT
     for number in range(30):
         replaced_long_ago = {400: gone, 300: gone, 200: kept, 150: kept, 20: current}
-        yield from _history(f"documents/contracts/{number:02}.odt", replaced_long_ago)
+        yield from _history(f"records/contracts/{number:02}.json", replaced_long_ago)
         replaced_lately = {500: young, 80: young, 70: kept, 60: kept, 1: current}
-        yield from _history(f"documents/drafts/{number:02}.odt", replaced_lately)
-        yield from _history(f"documents/letters/{number:02}.odt", {600: current})
+        yield from _history(f"records/drafts/{number:02}.json", replaced_lately)
+        yield from _history(f"records/letters/{number:02}.json", {600: current})
 
 
 def _history(key: str, fates: Mapping[int, Fate]) -> Iterator[Seed]:
     """The versions of a key by the days since they were written."""
-    return (Seed(DOCUMENTS, key, days, fate) for days, fate in fates.items())
+    return (Seed(RECORDS, key, days, fate) for days, fate in fates.items())
 
 
 def _many(pattern: str, count: int, days: range, fate: Fate, bucket: str = LOGS) -> Iterator[Seed]:
