@@ -31,7 +31,7 @@ demo: install  ## the whole system on this machine, from a filled bucket to bala
 test: install  ## every test
 	$(PYTEST) tests
 
-check: lint  ## format, lint, strict types, unit and infra tests: about a minute
+check: lint  ## format, lint, strict types, unit and infra tests: about a minute once all is installed and cached
 	$(PYTEST) tests/unit tests/infra
 
 lint: install
@@ -42,7 +42,7 @@ lint: install
 local: install  ## deploy to an emulator that keeps running; POLICIES=dir for other policies
 	$(BIN)/python -m infra.local.stage up --policies "$(POLICIES)"
 
-local-down: $(INSTALLED)  ## stop it
+local-down: $(INSTALLED)  ## stop it, and throw its buckets, ledger and evidence away
 	$(BIN)/python -m infra.local.stage down
 
 synth: install  ## the CloudFormation template, into cdk.out

@@ -168,7 +168,8 @@ def up(policies: Path) -> Stage:
 def write_exports(stage: Stage, file: Path) -> None:
     """Write the stage's environment for a shell to read."""
     exports = (f"export {name}={shlex.quote(value)}\n" for name, value in stage.environment.items())
-    file.write_text("unset AWS_PROFILE AWS_SESSION_TOKEN\n" + "".join(exports))
+    path = f"export PATH={shlex.quote(str(BIN))}:$PATH\n"
+    file.write_text("unset AWS_PROFILE AWS_SESSION_TOKEN\n" + path + "".join(exports))
 
 
 def down() -> bool:
@@ -225,7 +226,7 @@ def main() -> None:
         stage = up(arguments.policies)
     except (PolicyError, EmulatorError, StageError) as error:
         sys.exit(f"error: {error}")
-    print(f"{stage.stack} runs at {stage.emulator.endpoint}; to use it: . .local/env")
+    print(f"{stage.stack} runs at {stage.emulator.endpoint}; to use it: . .local/env; sexton status")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -95,7 +96,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
     Raises StackNotFound, BadConfiguration or CallFailed.
     """
     with calls():
-        session = session or Session()
+        session = session or _session()
         stack_id, outputs = find(stack, session)
         account = stack_id.split(":")[4]
         clients = Clients(session)
@@ -138,13 +139,18 @@ def find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
 def roles(stack: str, session: Session | None = None) -> Mapping[str, str]:
     """The ARNs of the functions' roles, by the functions' names. Raises as `connect`."""
     with calls():
-        session = session or Session()
+        session = session or _session()
         _, outputs = find(stack, session)
         client = cast("LambdaClient", _client(session, "lambda", READ))
         named = {function: outputs[f"{function.capitalize()}FunctionName"] for function in FUNCTIONS}
         return {
             function: client.get_function_configuration(FunctionName=name)["Role"] for function, name in named.items()
         }
+
+
+def _session() -> Session:
+    """The ordinary AWS configuration; AWS_REGION counts too, which boto3 does not read and every other SDK does."""
+    return Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
 def _caller(session: Session) -> str:
