@@ -366,6 +366,21 @@ def test_outcomes_name_their_versions() -> None:
     assert set(ends(world, run.run_id)) == {str(middle), str(oldest)}
 
 
+# calls
+
+
+def test_a_thousand_versions_take_a_few_calls() -> None:
+    world = a_world()
+    for number in range(2000):
+        history(world, f"app/{number:04d}", "v90 v80")
+    run = carried_out(world)
+    assert (run.planned, run.jobs) == (2000, 2)
+    calls = world.bucket().calls
+    assert calls["remove_versions"] == 2
+    assert calls["list_versions"] <= 4 + 2 * 3  # planning's pages, and those of each job's range
+    assert len(world.trace.calls) < 16 * 2 + 100
+
+
 # keys with very many versions
 
 
