@@ -28,9 +28,18 @@ TEST_SECONDS = 600  # only what hangs takes so long; the first test waits for th
 
 # The crashes of `begun` take minutes to be recovered from, which the tests in between use; a redeployment would
 # disturb them, so it comes last.
-ORDER = ("test_stage", "test_dead_letters", "test_line", "test_faults", "test_poison", "test_policy_change")
+ORDER = (
+    "test_stage",
+    "test_doctor",
+    "test_dead_letters",
+    "test_line",
+    "test_faults",
+    "test_poison",
+    "test_policy_change",
+)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which looks at the groups once
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep these tests in one process, in which the stage is deployed once, and in an order that wastes no time."""
     ours = [item for item in items if HERE in item.path.parents]

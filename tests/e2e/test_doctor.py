@@ -11,17 +11,15 @@ from typing import Any
 from infra.local.emulator import surroundings
 from infra.local.stage import Stage
 
-POLICIES = Path(__file__).parent / "policies"
-
 # What the emulator lacks, as far as the template asks for it: recovery and expiry of the ledger, time zones of
 # schedules, conditions in a simulation. Scopes may be empty, as other tests leave them.
 LACKING = {"ledger_recovery", "ledger_expiry", "policy_schedule", "grants", "scope"}
 
 
-def test_the_stack_is_as_sexton_relies_on(stage: Stage) -> None:
+def test_the_stack_is_as_sexton_relies_on(stage: Stage, policies: Path) -> None:
     tick = json.dumps({"tick": "2026-01-01T00:00:00Z"})
     stage.client("lambda").invoke(FunctionName=stage.outputs["ReconcilerFunctionName"], Payload=tick)
-    found = doctor(stage)
+    found = doctor(stage, policies)
 
     not_ok = {check["name"] for check in found["checks"] if check["verdict"] != "ok"}
     assert found["counts"]["failed"] == 0, found
@@ -33,8 +31,8 @@ def test_the_stack_is_as_sexton_relies_on(stage: Stage) -> None:
     assert "DeleteMarkers" not in left
 
 
-def doctor(stage: Stage) -> dict[str, Any]:
-    command = [sys.executable, "-m", "sexton.cli", "doctor", "--json", "--policies", str(POLICIES)]
+def doctor(stage: Stage, policies: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "sexton.cli", "doctor", "--json", "--policies", str(policies)]
     done = subprocess.run(
         command,
         env={**surroundings(), **stage.environment, "PYTHONPATH": ":".join(sys.path)},

@@ -71,9 +71,12 @@ def test_a_tick_answers(stage: Stage) -> None:
 
 
 def test_discovery_refuses_a_policy_that_is_not_deployed(stage: Stage) -> None:
+    """A person is answered; an event whose answer nobody reads fails, so that it ends in the failure queue."""
     event = {"policy": "nobody-has-this", "scheduled_time": "2026-01-01T00:00:00Z"}
-    reply = stage.client("lambda").invoke(
-        FunctionName=stage.outputs["DiscoveryFunctionName"], Payload=json.dumps(event)
-    )
+    discovery, lambda_ = stage.outputs["DiscoveryFunctionName"], stage.client("lambda")
+    of_a_person = lambda_.invoke(FunctionName=discovery, Payload=json.dumps({**event, "plan": False}))
+    of_a_schedule = lambda_.invoke(FunctionName=discovery, Payload=json.dumps(event))
 
-    assert "error" in json.loads(reply["Payload"].read())
+    assert json.load(of_a_person["Payload"])["error"]["code"] == "unknown_policy"
+    assert of_a_schedule["FunctionError"]
+    assert "nobody-has-this" in json.load(of_a_schedule["Payload"])["errorMessage"]
