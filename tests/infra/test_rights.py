@@ -1,4 +1,4 @@
-"""Which role can do what (G10)."""
+"""Which role can do what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deployed functions do their work with the rights of their own roles, and no more is needed (G10).
+"""The deployed functions do their work with the rights of their own roles, and no more is needed.
 
 The emulator enforces the roles (`AUTH=true`). Where it is wrong, two things are loosened: it wants a right on batches
 of messages that AWS does not have, and it judges a queue's policy without knowing who calls.

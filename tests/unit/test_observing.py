@@ -131,7 +131,7 @@ def test_a_range_that_grew_denser_costs_at_most_twice_what_asking_one_by_one_doe
 
 
 def test_a_page_that_is_empty_and_yet_not_the_last_proves_nothing() -> None:
-    """G8: what was not seen is asked for, not taken for absent."""
+    """What was not seen is asked for, not taken for absent."""
     bucket = bucket_with(["app/1", "app/2"])
     bucket.list = lambda *_: Listing([], truncated=True)  # type: ignore[method-assign]
     assert all(look(bucket, ["app/1", "app/2"], 2).values())
