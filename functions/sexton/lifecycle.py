@@ -7,16 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sexton.item import fits_xml
+from sexton.key_date import TagDate
 from sexton.policy import Policy
 from sexton.retain import DAY, Retain
 from sexton.selection import Include
+from sexton.source import S3Source
 
 MAX_RULES = 1000  # of one bucket's configuration
 MAX_FILTER_SIZE = 50 * 2**40  # bytes: the most that a size filter can name, and that an object can have
 
 # What a rule has a form for. Whatever else a policy says, now or in a later version, is an obstacle.
-_SOURCE_FIELDS = frozenset({"kind", "bucket", "account", "prefixes", "raw_prefix", "include"})
-_INCLUDE_FIELDS = frozenset({"min_size", "max_size"})
+_SOURCE_FIELDS = frozenset(
+    {"kind", "bucket", "account", "prefixes", "raw_prefix", "include", "versions", "keep_latest", "purge_markers"}
+)
+_INCLUDE_FIELDS = frozenset({"min_size", "max_size", "tags"})
+MOST_KEPT = 100  # noncurrent versions that a rule can keep
 
 DIFFERENCES = (
     "It removes without a plan, a report, an approval or limits, and leaves no record of what it removed or why.",
@@ -29,7 +34,10 @@ DIFFERENCES = (
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRules:
-    """Rules that would remove what the policy removes, one for each prefix, and what would differ."""
+    """Rules that would remove what the policy removes, one for each prefix, and what would differ.
+
+    An incomplete upload, a noncurrent version and a current object each have an action of their own.
+    """
 
     rules: tuple[dict[str, object], ...]
     differences: tuple[str, ...]
@@ -60,12 +68,11 @@ def rule_for(policy: Policy) -> LifecycleRules | NoLifecycleRule:
 def _obstacles(policy: Policy) -> Iterator[str]:
     if policy.mode != "enforce":
         yield "mode is report: the policy removes nothing, and a Lifecycle rule would"
-    if policy.action != "expire":
-        yield f"action is {policy.action}: the rule that is checked for here expires current objects"
     if policy.approval == "always":
         yield "approval is always: a person looks at every run, and nobody looks at a Lifecycle rule's"
     if policy.age_from != "last_modified":
-        yield "age_from is a date in the key: a Lifecycle rule counts from the last modification only"
+        place = "tag" if isinstance(policy.age_from, TagDate) else "key"
+        yield f"age_from is a date in the {place}: a Lifecycle rule counts from the last modification only"
     if not _whole_days(policy.retain):
         yield f"retain {policy.retain} is not a number of whole days: a Lifecycle rule has no months, years or hours"
     yield from _source_obstacles(policy)
@@ -77,7 +84,11 @@ def _source_obstacles(policy: Policy) -> Iterator[str]:
     for name in sorted(given.keys() - _SOURCE_FIELDS):
         yield f"source.{name}: a Lifecycle rule has no form for it"
     for name in sorted(given.get("include", {}).keys() - _INCLUDE_FIELDS):
-        yield f"source.include.{name}: a Lifecycle rule selects by prefix and size, not by what a key looks like"
+        yield f"source.include.{name}: a Lifecycle rule selects by prefix, size and tags, not by what a key looks like"
+    if source.keep_latest > MOST_KEPT:
+        yield f"source.keep_latest is more than the {MOST_KEPT} versions that a Lifecycle rule can keep"
+    if source.purge_markers and set(given.get("include", {})) & _INCLUDE_FIELDS:
+        yield "source.purge_markers: a Lifecycle rule for delete markers has no sizes and no tags"
     if (source.include.min_size or 0) > MAX_FILTER_SIZE:
         yield f"source.include.min_size is more than the {MAX_FILTER_SIZE} bytes that a Lifecycle rule can name"
     if len(source.prefixes) > MAX_RULES:
@@ -95,8 +106,20 @@ def _rule(name: str, prefix: str, policy: Policy) -> dict[str, object]:
         "ID": name,
         "Status": "Enabled",
         "Filter": _filter(prefix, policy.source.include),
-        "Expiration": {"Days": policy.retain.rest // DAY},
+        **_actions(policy.source, policy.retain.rest // DAY),
     }
+
+
+def _actions(source: S3Source, days: int) -> dict[str, object]:
+    if source.kind == "s3_uploads":
+        return {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": days}}
+    if source.versions == "current":
+        return {"Expiration": {"Days": days}}
+    expiration: dict[str, object] = {"NoncurrentDays": days}
+    if source.keep_latest:
+        expiration["NewerNoncurrentVersions"] = source.keep_latest
+    markers = {"Expiration": {"ExpiredObjectDeleteMarker": True}} if source.purge_markers else {}
+    return {"NoncurrentVersionExpiration": expiration, **markers}
 
 
 def _filter(prefix: str, include: Include) -> dict[str, object]:
@@ -106,6 +129,8 @@ def _filter(prefix: str, include: Include) -> dict[str, object]:
         found["ObjectSizeGreaterThan"] = include.min_size - 1
     if include.max_size is not None and include.max_size < MAX_FILTER_SIZE:
         found["ObjectSizeLessThan"] = include.max_size + 1
+    if include.tags:
+        found["Tags"] = [{"Key": name, "Value": value} for name, value in sorted(include.tags.items())]
     return found if len(found) == 1 else {"And": found}
 
 
@@ -116,3 +141,8 @@ def _differences(policy: Policy) -> Iterator[str]:
             "On a versioned bucket it places delete markers, as this policy does; noncurrent versions stay until a"
             " NoncurrentVersionExpiration rule, or a policy that purges, removes them."
         )
+    if policy.source.versions == "noncurrent":
+        kept = "" if policy.source.purge_markers else ", and noncurrent delete markers"
+        yield f"It removes noncurrent versions named null too{kept}, which this policy keeps."
+    if policy.source.purge_markers:
+        yield "It removes a delete marker as soon as nothing lies behind it, however young the marker is."

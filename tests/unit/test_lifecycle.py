@@ -39,7 +39,7 @@ def _check_shape(configuration: dict[str, Any]) -> None:
     for rule in configuration["Rules"]:
         assert len(rule["ID"]) <= 255
         assert rule["Status"] == "Enabled"
-        assert rule["Expiration"]["Days"] >= 1
+        assert len(rule.keys() - {"ID", "Status", "Filter"}) >= 1
         assert len(rule["Filter"]) == 1
         assert len(rule["Filter"].get("And", "..")) >= 2
 
@@ -80,6 +80,45 @@ def test_sizes_are_exclusive_in_s3(include: dict[str, int], sizes: dict[str, int
     assert rule["Filter"] == expected
 
 
+def test_required_tags_are_a_filter() -> None:
+    [rule] = rules(source=source(include={"tags": {"b": "2", "a": ""}}))
+    tags = [{"Key": "a", "Value": ""}, {"Key": "b", "Value": "2"}]
+    assert rule["Filter"] == {"And": {"Prefix": "app/", "Tags": tags}}
+
+
+def test_what_lies_in_a_bucket_without_versioning_is_purged_by_the_same_rule() -> None:
+    assert rules(action="purge") == rules()
+
+
+@pytest.mark.parametrize(
+    ("changes", "actions"),
+    [
+        ({}, {"NoncurrentVersionExpiration": {"NoncurrentDays": 30}}),
+        ({"keep_latest": 2}, {"NoncurrentVersionExpiration": {"NoncurrentDays": 30, "NewerNoncurrentVersions": 2}}),
+        (
+            {"purge_markers": True},
+            {
+                "NoncurrentVersionExpiration": {"NoncurrentDays": 30},
+                "Expiration": {"ExpiredObjectDeleteMarker": True},
+            },
+        ),
+    ],
+)
+def test_noncurrent_versions_have_a_rule(changes: dict[str, object], actions: dict[str, object]) -> None:
+    assert rules(action="purge", source=source(versions="noncurrent", **changes)) == [
+        {"ID": "logs-expire", "Status": "Enabled", "Filter": {"Prefix": "app/"}, **actions}
+    ]
+    found = rule_for(policy(action="purge", source=source(versions="noncurrent", **changes)))
+    assert isinstance(found, LifecycleRules)
+    assert any("named null" in each for each in found.differences)
+
+
+def test_incomplete_uploads_have_a_rule() -> None:
+    [rule] = rules(action="abort", retain="P7D", source=source(kind="s3_uploads"))
+    assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
+    assert "Expiration" not in rule
+
+
 def test_a_first_approval_a_limit_or_a_raw_prefix_is_no_obstacle() -> None:
     assert rules(approval="first", limits={"max_items": 5}, source=source(prefixes=["app"], raw_prefix=True))
 
@@ -95,6 +134,16 @@ def test_a_first_approval_a_limit_or_a_raw_prefix_is_no_obstacle() -> None:
         ({"retain": "P1DT6H"}, "retain P1DT6H"),
         ({"retain": "PT6H", "short_retention": True}, "retain PT6H"),
         ({"age_from": {"key_date": "dt=%Y-%m-%d"}}, "age_from is a date in the key"),
+        ({"age_from": {"tag": "created"}}, "age_from is a date in the tag"),
+        ({"source": source(exclude={"tags": {"keep": "yes"}})}, "source.exclude"),
+        ({"action": "purge", "source": source(versions="noncurrent", keep_latest=101)}, "source.keep_latest"),
+        (
+            {
+                "action": "purge",
+                "source": source(versions="noncurrent", purge_markers=True, include={"tags": {"a": "b"}}),
+            },
+            "source.purge_markers",
+        ),
         ({"source": source(exclude={"prefixes": ["app/keep/"]})}, "source.exclude"),
         ({"source": source(exclude={"suffixes": [".gz"]})}, "source.exclude"),
         ({"source": source(include={"suffixes": [".log"]})}, "source.include.suffixes"),
