@@ -74,6 +74,7 @@ def client(emulator: Emulator, service: str, **options: Any) -> Any:
         region_name=given["AWS_REGION"],
         aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
+        verify=given.get("AWS_CA_BUNDLE"),
         **{**options, "config": Config(proxies={}).merge(options.get("config", Config()))},
     )
 
