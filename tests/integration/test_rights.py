@@ -94,9 +94,9 @@ def wait_for_report(stage: Stage, run_id: str) -> Any:
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         invoke(stage, "ReconcilerFunctionName", {"tick": "2026-01-01T00:00:00Z"})
-        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"runs/{run_id}/report-").get("Contents", [])
-        if found:
-            return json.loads(s3.get_object(Bucket=bucket, Key=found[0]["Key"])["Body"].read())
+        report = f"runs/{run_id}/report-1.json"
+        if s3.list_objects_v2(Bucket=bucket, Prefix=report).get("Contents"):
+            return json.loads(s3.get_object(Bucket=bucket, Key=report)["Body"].read())
         time.sleep(1)
     pytest.fail(f"the run did not close; see {stage.emulator.log}")
 
