@@ -24,7 +24,7 @@ from infra.local import emulator as emulators
 from infra.local.demo import __main__ as demo
 from infra.local.demo import checking, gate
 from infra.local.demo.hands import DemoError
-from infra.local.demo.seeds import LOGS, MEDDLED, RECORDS, SEALED, Fate, seeds
+from infra.local.demo.seeds import LOGS, MEDDLED, RECORDS, SEALED, Fate, Seed, seeds
 from infra.local.demo.story import Story
 from infra.local.stage import ROOT, client
 
@@ -34,11 +34,6 @@ COMMAND = [sys.executable, "-m", "infra.local.demo"]
 
 # It has a stage of its own, so it need not wait for the other tests', nor they for it.
 pytestmark = pytest.mark.xdist_group("demo")
-
-
-@pytest.fixture(scope="session")
-def told() -> None:
-    """The other tests' stage is not needed here."""
 
 
 # The whole
@@ -114,6 +109,24 @@ def test_a_signal_ends_it_and_nothing_stays(number: signal.Signals, at: str, wor
     assert "interrupted; everything was stopped" in said
     assert left_behind(work) == []
     assert list(work.iterdir()) == []
+
+
+HANGS = """
+import os, signal, threading
+from infra.local.demo import __main__ as demo
+demo.STOPPING_SECONDS = 0.5
+signal.signal(signal.SIGTERM, demo._interrupt)
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+except demo.Interrupted:
+    threading.Event().wait()
+"""
+
+
+def test_a_stopping_that_hangs_ends_all_the_same() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", HANGS], cwd=ROOT, env=environment, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
 
 
 def test_what_the_user_has_set_for_aws_and_for_the_network_changes_nothing(
@@ -201,7 +214,7 @@ def test_no_two_objects_share_a_key_but_versions() -> None:
 )
 def test_one_wrong_object_is_noticed(bucket: set[str], outcomes: list[tuple[str, str]], expected: int) -> None:
     fates = {"kept": Fate.YOUNGER, "changed": Fate.CHANGED, "gone": Fate.DELETED}
-    meant = [checking.Seed(LOGS, key, 1, fate) for key, fate in fates.items()]
+    meant = [Seed(LOGS, key, 1, fate) for key, fate in fates.items()]
 
     found = [*checking.about_objects(bucket, meant, LOGS), *checking.about_outcomes(outcomes, meant, "logs-expire")]
 

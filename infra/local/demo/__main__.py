@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 from pathlib import Path
 
@@ -37,6 +38,7 @@ FAILURES = (
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30  # bytes; it takes about a quarter of that
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPPING_SECONDS = 45.0  # stopping the emulator takes a few, removing its files on a slow disk half a minute
 
 
 class Interrupted(BaseException):
@@ -107,9 +109,16 @@ def _end(screen: Screen, folder: Path, stage: Stage, run_id: str, surprises: lis
 
 
 def _interrupt(number: int, _frame: types.FrameType | None) -> None:
-    """Once is enough: a second Ctrl-C must not cut the stopping short."""
+    """Once is enough: a second Ctrl-C must not cut the stopping short.
+
+    An exception out of nowhere can leave a lock held that the stopping needs. So the process ends after a while
+    whatever hangs, and the emulator with it, which outlives nobody who started it.
+    """
     for ending in ENDINGS:
         signal.signal(ending, signal.SIG_IGN)
+    last_resort = threading.Timer(STOPPING_SECONDS, os._exit, (128 + number,))
+    last_resort.daemon = True
+    last_resort.start()
     raise Interrupted(number)
 
 
