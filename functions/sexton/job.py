@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sexton.errors import NEXT_ACTION, Failure, ReasonClass
 from sexton.instant import Instant, ms
 from sexton.table import Key, Row
 
@@ -35,6 +36,11 @@ OPEN = (JobState.READY, JobState.LEASED)
 def job_key(run_id: str, seq: str) -> Key:
     """The row's key; `seq` may hold split segments: `00000003.0017`."""
     return Key(f"RUN#{run_id}", f"JOB#{seq.replace('.', '#')}")
+
+
+def run_partition(run_id: str) -> Key:
+    """Where a run's job rows stand: partition and sort key prefix."""
+    return Key(f"RUN#{run_id}", "JOB#")
 
 
 def split_id(job_id: str) -> tuple[str, str]:
@@ -174,3 +180,11 @@ class Job(BaseModel):
 def open_sk(state: JobState, at: datetime) -> str:
     """A job's place in the open index: by state, then by the time that matters in it."""
     return f"{state}#{ms(at):013d}"
+
+
+def last_failure(job: Job) -> Failure:
+    """The failure that a job which used up its attempts or its age dies of: its last one."""
+    reason_class = ReasonClass(job.reason_class) if job.reason_class in set(ReasonClass) else ReasonClass.TRANSIENT
+    last = job.history[-1] if job.history else None
+    code = last.code if last else NO_RECORD
+    return Failure(reason_class, code, (last.summary if last else "") or NEXT_ACTION[reason_class])

@@ -19,7 +19,6 @@ from sexton.part import Part
 from sexton.run import Run
 from sexton.table import (
     Condition,
-    Key,
     Row,
     Write,
     absent,
@@ -434,16 +433,3 @@ def split_off(
         },
         add={"rev": 1},
     )
-
-
-def last_failure(job: Job) -> Failure:
-    """The failure that a job which used up its attempts or its age dies of: its last one."""
-    reason_class = ReasonClass(job.reason_class) if job.reason_class in set(ReasonClass) else ReasonClass.TRANSIENT
-    last = job.history[-1] if job.history else None
-    code = last.code if last else NO_RECORD
-    return Failure(reason_class, code, (last.summary if last else "") or NEXT_ACTION[reason_class])
-
-
-def run_partition(run_id: str) -> Key:
-    """Where a run's job rows stand: partition and sort key prefix."""
-    return Key(f"RUN#{run_id}", "JOB#")

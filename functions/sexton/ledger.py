@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sexton import malformed
-from sexton.job import Job, JobState, open_sk
-from sexton.job_transitions import run_partition
+from sexton.job import Job, JobState, open_sk, run_partition
 from sexton.ports import Rows, Table
 from sexton.run import ATTENTION, RUNS, Run, RunId, issues_prefix
 from sexton.run_transitions import policy_key

@@ -11,8 +11,8 @@ from sexton import job_transitions, keys, run_transitions
 from sexton.closing import Closing
 from sexton.decision import judge
 from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass, SextonError
-from sexton.job import OPEN, Job, JobState, Limits
-from sexton.job_transitions import NOTHING, Gained, last_failure
+from sexton.job import OPEN, Job, JobState, Limits, last_failure
+from sexton.job_transitions import NOTHING, Gained
 from sexton.judging import FreshLook
 from sexton.ledger import Ledger
 from sexton.outcome import Outcome, count

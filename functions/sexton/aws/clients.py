@@ -31,7 +31,6 @@ DELETE_TIMEOUT = timedelta(seconds=23)
 # A message must be sent, or known not to be, well before the dispatch that it belongs to is due again.
 SEND_CONNECT = 2
 SEND_READ = 5
-SEND_TIMEOUT = timedelta(seconds=SEND_CONNECT + SEND_READ)
 
 
 class Clients:
