@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from boto3.session import Session
+from botocore.client import BaseClient
 from moto import mock_aws
 from sexton.aws.clients import Clients
 
@@ -28,6 +29,12 @@ class AwsPlace:
     name: str
     clients: Clients
     account: str
+    made: list[BaseClient]
+
+    def close(self) -> None:
+        """Let go of the clients' connections."""
+        for client in self.made:
+            client.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,7 +57,8 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsPlace]:
         warnings.simplefilter("ignore", ResourceWarning)
         running = emulator.start(tmp_path_factory.mktemp("ministack"))
     try:
-        yield from _place("ministack", running.account, running.environment)
+        with closing(_place("ministack", running.account, running.environment)) as place:
+            yield place
     finally:
         running.stop()
 
@@ -59,7 +67,9 @@ def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsPlace]:
 def moto() -> Iterator[AwsPlace]:
     """Clients that moto answers inside `mock_aws`."""
     with mock_aws():  # for its credentials, which the clients keep
-        yield from _place("moto", MOTO_ACCOUNT, {"AWS_EC2_METADATA_DISABLED": "true"})
+        place = _place("moto", MOTO_ACCOUNT, {"AWS_EC2_METADATA_DISABLED": "true"})
+    with closing(place):
+        yield place
 
 
 @pytest.fixture(params=["fake", "moto", "ministack"])
@@ -77,7 +87,7 @@ def aws(request: pytest.FixtureRequest) -> Iterator[AwsWorld]:
     yield from _aws_world(request)
 
 
-def _place(name: str, account: str, environment: Mapping[str, str]) -> Iterator[AwsPlace]:
+def _place(name: str, account: str, environment: Mapping[str, str]) -> AwsPlace:
     """Clients made under this environment and no other: they keep what they read of it."""
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
@@ -86,9 +96,7 @@ def _place(name: str, account: str, environment: Mapping[str, str]) -> Iterator[
             patch.setenv(variable, value)
         clients = Clients(Session(region_name=REGION))
         made = [clients.dynamodb, clients.s3, clients.s3_deletes, clients.sqs, clients.functions, clients.events]
-    yield AwsPlace(name, clients, account)
-    for client in made:
-        client.close()
+    return AwsPlace(name, clients, account, made)
 
 
 def _aws_world(request: pytest.FixtureRequest) -> Iterator[AwsWorld]:
