@@ -128,7 +128,7 @@ def run_start(
     at: Annotated[str, typer.Option(help="The scheduled time, in RFC 3339; now if left out.")] = "",
     mode: Annotated[Mode | None, typer.Option(help="Narrow an enforcing policy to a report.")] = None,
     reissue: Annotated[
-        bool, typer.Option("--reissue", help="Once more, after an invalidated or reported run.")
+        bool, typer.Option("--reissue", help="With --at: once more, after an invalidated or reported run.")
     ] = False,
     as_json: Json = False,
     stack: Stack = "Sexton",
@@ -137,6 +137,10 @@ def run_start(
     from sexton.cli_output import put_json, say
     from sexton.requesting import request
 
+    if reissue and not at:
+        raise typer.BadParameter(
+            "--reissue goes with --at: the scheduled time of the run that is issued once more (sexton run list)"
+        )
     scheduled_time = _instant(at) if at else None
     deployment = connect(stack)
     started = request(deployment, policy, scheduled_time or deployment.clock(), mode, reissue)

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, Refused, SextonError
 
 HINTS = {
-    "unknown_policy": "deploy it first; `sexton policy check` shows what a folder of policies holds",
+    "unknown_policy": "deploy it first (a minute later all commands know it); `sexton policy check` shows what a folder"
+    " of policies holds",
     "unknown_run": "`sexton run list` shows the runs that there are",
     "bad_run_id": "`sexton run list` shows the runs that there are; an id is taken whole",
     "bad_address": "quote it if the key holds what your shell would read",

@@ -137,18 +137,20 @@ def status(found: Status) -> Iterator[RenderableType]:
         yield facts((("oldest unfinished", found.oldest.run_id), *_unfinished_facts(found.oldest)))
         yield ""
     if len(found.unfinished) > 1:
-        rows = ((u.run_id, u.state, ago(u.age_seconds), u.because) for u in found.unfinished[1:])
-        yield table(("also unfinished", "state", "for", "why"), rows)
+        rows = ((u.run_id, u.state, ago(u.age_seconds), u.because, u.next_action) for u in found.unfinished[1:])
+        yield table(("also unfinished", "state", "for", "why", "next action"), rows)
         yield ""
     if found.awaiting_approval:
         waiting = (
-            (w.run_id, w.planned, "; ".join(w.held_because), when(w.expires_at)) for w in found.awaiting_approval
+            (w.run_id, w.planned, "; ".join(w.held_because), when(w.expires_at), w.next_action)
+            for w in found.awaiting_approval
         )
-        yield table(("awaiting approval", "planned", "because", "expires"), waiting, right=("planned",))
+        headers = ("awaiting approval", "planned", "because", "expires", "next action")
+        yield table(headers, waiting, right=("planned",))
         yield ""
     if found.reported:
-        reports = ((w.run_id, w.planned, when(w.expires_at)) for w in found.reported)
-        yield table(("reported", "planned", "expires"), reports, right=("planned",))
+        reports = ((w.run_id, w.planned, when(w.expires_at), w.next_action) for w in found.reported)
+        yield table(("reported", "planned", "expires", "next action"), reports, right=("planned",))
         yield ""
     yield from _troubles(found)
 
@@ -185,11 +187,12 @@ def _troubles(found: Status) -> Iterator[RenderableType]:
 
 def dead_letters(letters: Sequence[DeadLetter]) -> Iterator[RenderableType]:
     """Dead jobs, and below them what to do about each kind."""
-    headers = ("job", "items", "class", "reason", "attempts", "first", "last", "age", "summary")
+    headers = ("job", "items", "keys", "class", "reason", "attempts", "first", "last", "age", "summary")
     rows = (
         (
             each.job_id,
             each.items,
+            each.first_key if each.first_key == each.last_key else f"{each.first_key} to {each.last_key}",
             each.reason_class,
             each.reason,
             each.attempts,

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from sexton import keys
 from sexton.closing import by_ending
 from sexton.dead_letters import listed_runs
-from sexton.errors import BadRunId, UnknownRun
+from sexton.errors import BadRunId, UnknownPolicy, UnknownRun
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
 from sexton.run import Run, RunId, RunState
@@ -120,9 +120,20 @@ def view(run: Run, jobs: Iterable[Job]) -> RunView:
 
 
 def runs(ledger: Ledger, policy: str | None = None) -> Iterator[Run]:
-    """Every run, of one policy or of all that the ledger knows, the latest scheduled time first."""
-    policies = [policy] if policy else known_policies(ledger)
+    """Every run, of one policy or of all that the ledger knows, the latest scheduled time first.
+
+    Raises UnknownPolicy for one that is not deployed and has no run.
+    """
+    policies = known_policies(ledger) if policy is None else [_known(ledger, policy)]
     return merge(*map(ledger.runs, policies), key=lambda run: (run.scheduled_time, run.n), reverse=True)
+
+
+def _known(ledger: Ledger, policy: str) -> str:
+    policies = known_policies(ledger)
+    if policy not in policies and next(ledger.runs(policy), None) is None:
+        known = ", ".join(policies) or "none"
+        raise UnknownPolicy(f"no policy {policy!r} is deployed, and there is no run of one; known are: {known}")
+    return policy
 
 
 def known_policies(ledger: Ledger) -> list[str]:

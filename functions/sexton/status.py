@@ -14,12 +14,12 @@ from sexton.instant import from_ms
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
 from sexton.reconcile import PLAN_TTL
-from sexton.run import WAITING, Run, RunState
+from sexton.run import WAITING, Run, RunId, RunState
 from sexton.waiting import why_unfinished
 
 OPEN_JOBS_LOOKED_AT = 1000  # of each state and run: the index gives those first that have been due longest
 DEAD_SHOWN = 20
-SKIPPED_SHOWN = timedelta(days=7)
+SKIPPED_SHOWN = timedelta(days=7)  # at most: the next run of the policy ends it sooner
 NO_DEAD = "nothing is dead"
 SEE_DEAD = "sexton dlq list names each with its next action"
 
@@ -80,7 +80,7 @@ class Dead(BaseModel):
 
 
 class SkippedTrigger(BaseModel):
-    """A trigger that found another run of its policy open."""
+    """A trigger that found another run of its policy open, and of which no run has taken care since."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -160,7 +160,7 @@ def status(ledger: Ledger, now: datetime) -> Status:
         reported=tuple(_waiting(run, now) for run in runs if run.state is RunState.REPORTED),
         dead=dead,
         for_a_person=people,
-        skipped_triggers=tuple(each for each in _skipped(ledger) if now - each.at < SKIPPED_SHOWN),
+        skipped_triggers=tuple(_skipped(ledger, now)),
         malformed=malformed,
     )
 
@@ -246,12 +246,14 @@ def _for_a_person(run: Run, dead_jobs: int) -> ForAPerson:
     )
 
 
-def _skipped(ledger: Ledger) -> Iterator[SkippedTrigger]:
+def _skipped(ledger: Ledger, now: datetime) -> Iterator[SkippedTrigger]:
+    """Those that are news: a run of the same or a later scheduled time removes all that the skipped one would have."""
     for row in ledger.policies():
+        handled = from_ms(row.get("last_scheduled_time", 0))
         for each in row.get("skipped_triggers", []):
-            yield SkippedTrigger(
-                policy=row["policy"], run_id=each["run_id"], open_run=each["open_run"], at=from_ms(each["at"])
-            )
+            at, missed = from_ms(each["at"]), RunId.parse(each["run_id"]).scheduled_time
+            if missed > handled and now - at < SKIPPED_SHOWN:
+                yield SkippedTrigger(policy=row["policy"], run_id=each["run_id"], open_run=each["open_run"], at=at)
 
 
 def _malformed(ledger: Ledger, now: datetime) -> Iterator[MalformedMessage]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sexton import cli
 from sexton.errors import CallFailed, Failure, ReasonClass
+from sexton.escaping import escaped
 from sexton.instant import stamp
 from sexton.working import Delivery
 
@@ -136,7 +137,8 @@ def test_a_reissue_goes_through_after_a_report(desk: Desk) -> None:
     [
         (("nowhere",), 1, "unknown_policy"),
         (("logs-expire", "--at", "2027-01-01T00:00:00Z"), 1, "bad_event"),
-        (("logs-expire", "--reissue"), 1, "refused"),
+        (("logs-expire", "--at", "2026-03-01T00:00:00Z", "--reissue"), 1, "refused"),
+        (("logs-expire", "--reissue"), 2, "usage"),
         (("logs-expire", "--at", "yesterday"), 2, "usage"),
         (("logs-expire", "--at", "2026-03-01T00:00:00"), 2, "usage"),
         ((), 2, "usage"),
@@ -221,10 +223,22 @@ def test_run_list_shows_the_latest_first_and_no_id_is_cut(desk: Desk) -> None:
     found = desk.sexton("run", "list", "--json").json
     assert [run["run_id"] for run in found] == [second, first]
     assert [run["run_id"] for run in desk.sexton("run", "list", "--limit", "1", "--json").json] == [second]
-    assert desk.sexton("run", "list", "--policy", "other", "--json").json == []
     people = desk.sexton("run", "list").out
     assert first in people
     assert second in people
+
+
+def test_run_list_of_a_policy_says_whether_there_is_such_a_policy(desk: Desk) -> None:
+    said = desk.sexton("run", "list", "--policy", "log-expire", "--json")
+    assert (said.code, said.json["error"]["code"]) == (1, "unknown_policy")
+    assert "'log-expire'" in said.json["error"]["message"]
+    desk.world.tick()
+    deployed = desk.sexton("run", "list", "--policy", "logs-expire")
+    assert (deployed.code, deployed.out) == (0, "")
+    run_id = desk.run(mode="report")
+    desk.world.policies = {"others-expire": policy(id="others-expire")}
+    desk.world.tick()
+    assert run_id in desk.sexton("run", "list", "--policy", "logs-expire").out
 
 
 @pytest.mark.parametrize("command", [("run", "show"), ("run", "watch"), ("plan", "show"), ("verify",)])
@@ -438,6 +452,22 @@ def test_status_names_what_waits_for_a_person(desk: Desk) -> None:
     assert [each["run_id"] for each in found["awaiting_approval"]][-1] == waiting
     assert found["awaiting_approval"][0]["held_because"]
     assert not found["quiet"]
+    assert found["awaiting_approval"][0]["next_action"] in desk.sexton("status").out
+
+
+def test_what_waits_or_is_reported_stands_there_with_its_next_action(desk: Desk) -> None:
+    desk.world.policies = {
+        f"{approval}-expire": policy(id=f"{approval}-expire", approval=approval, mode=mode)
+        for approval, mode in (("always", "enforce"), ("none", "report"))
+    }
+    for name in desk.world.policies:
+        desk.world.fill(["app/a"])
+        desk.world.trigger(name)
+    desk.world.tick()
+    found = desk.sexton("status", "--json").json
+    people = desk.sexton("status").out
+    for (waiting,) in (found["awaiting_approval"], found["reported"]):
+        assert waiting["next_action"] in people
 
 
 def test_status_and_dlq_name_the_dead_with_what_to_do(desk: Desk) -> None:
@@ -460,6 +490,7 @@ def test_status_and_dlq_name_the_dead_with_what_to_do(desk: Desk) -> None:
     assert dead["next_action"]
     people = desk.sexton("dlq", "list")
     assert dead["job_id"] in people.out
+    assert "app/0003.log" in people.out
     assert "[red]not allowed" in people.out
     assert "AccessDenied" in desk.sexton("status").out
 
@@ -487,6 +518,21 @@ def test_skipped_triggers_and_malformed_messages_are_told(desk: Desk) -> None:
     assert (later["skipped_triggers"], later["malformed"]) == ([], [])
 
 
+def test_a_skipped_trigger_is_told_until_a_run_has_taken_care_of_it(desk: Desk) -> None:
+    desk.run(at_work=False)
+    desk.world.tick()
+    desk.world.clock.advance(60)
+    missed = desk.world.clock()
+    desk.world.trigger()
+    desk.world.settle()
+    assert len(desk.sexton("status", "--json").json["skipped_triggers"]) == 1
+    desk.sexton("run", "start", "logs-expire", "--at", (missed - timedelta(seconds=30)).isoformat())
+    desk.world.settle()
+    assert len(desk.sexton("status", "--json").json["skipped_triggers"]) == 1
+    desk.sexton("run", "start", "logs-expire", "--at", missed.isoformat())
+    assert desk.sexton("status", "--json").json["skipped_triggers"] == []
+
+
 def test_tick_runs_the_reconciler(desk: Desk) -> None:
     run_id = desk.run(at_work=False)
     while desk.world.work():
@@ -511,6 +557,7 @@ def test_nothing_in_a_key_acts_on_the_screen(desk: Desk) -> None:
         desk.sexton("status").out,
         desk.sexton("verify", run_id).out,
     ]
+    assert escaped(NASTY) in written[2]
     for text in written:
         assert "\x1b" not in text
         assert "\u202e" not in text
