@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, TextIO
 
 from pydantic import BaseModel
@@ -12,10 +14,12 @@ from pydantic import BaseModel
 from sexton.escaping import escaped, harmless
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
 PIPED_WIDTH = 100_000  # no line of a pipe or a file is ever wrapped
+COLUMN_GAP = 3  # blanks between the columns of a table
+READABLE_WIDTH = 20  # sentences are folded to no less
 
 
 def console(file: TextIO) -> Console:
@@ -59,23 +63,57 @@ def stream_json(values: Iterable[BaseModel]) -> None:
     print("[]" if opening == "[\n" else "\n]")
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> Table:
-    """A table of cells taken literally; no cell is ever cut short. `right` names the columns of numbers.
+@dataclass(frozen=True)
+class FittedTable:
+    """Rows of cells taken literally; no cell is ever cut short, and no word broken where a terminal is wide enough.
 
-    The first column holds what is copied, an id mostly: it is never folded, however narrow the terminal.
+    It is a table as long as every column has room for its words, else a block of lines for each row.
     """
-    from rich import box
-    from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    shown = [[*map(cell, row)] for row in rows]
-    longest = max((len(row[0]) for row in shown), default=0)
-    for place, header in enumerate(headers):
-        width = longest if place == 0 else None
-        made.add_column(header, overflow="fold", justify="right" if header in right else "left", min_width=width)
-    for row in shown:
-        made.add_row(*row)
-    return made
+    headers: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    right: Sequence[str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        cells = [[*map(cell, row)] for row in self.rows]
+        widths = self._widths(cells, options.max_width)
+        if widths:
+            yield self._table(cells, widths)
+            return
+        for number, row in enumerate(self.rows):
+            if number:
+                yield ""
+            yield facts(zip(self.headers, row, strict=True))
+
+    def _widths(self, cells: Sequence[Sequence[str]], room: int) -> list[int]:
+        """What each column gets of the terminal's width; nothing if the words of one do not fit."""
+        from rich.cells import cell_len
+
+        columns = [*zip(self.headers, *cells, strict=True)]
+        whole = [max(map(cell_len, column)) for column in columns]
+        words = [max(cell_len(word) for each in column for word in each.split(" ")) for column in columns]
+        least = [max(word, min(most, READABLE_WIDTH)) for word, most in zip(words, whole, strict=True)]
+        excess = max(0, sum(whole) + COLUMN_GAP * (len(columns) - 1) - room)
+        spare = sum(whole) - sum(least)
+        if excess > spare:
+            return []
+        return [most - ceil(excess * (most - few) / max(1, spare)) for most, few in zip(whole, least, strict=True)]
+
+    def _table(self, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+        from rich import box
+        from rich.table import Table
+
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for header, width in zip(self.headers, widths, strict=True):
+            made.add_column(header, overflow="fold", justify="right" if header in self.right else "left", width=width)
+        for row in cells:
+            made.add_row(*row)
+        return made
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> FittedTable:
+    """A table, one value a cell; `right` names the columns of numbers."""
+    return FittedTable(headers, [*rows], right)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:

@@ -23,7 +23,7 @@ from sexton.report_html import sentences
 from sexton.showing import parsed
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
 
 def show(
@@ -63,7 +63,7 @@ def money(deployment: Deployment, run_id: str, *, as_json: bool) -> None:
     put([*_money_table(worth), *sentences(worth), f"List prices of {worth.region}, {worth.as_of}."])
 
 
-def _money_table(worth: Money) -> Iterator[Table]:
+def _money_table(worth: Money) -> Iterator[RenderableType]:
     if worth.lines:
         amounts = ("a month", "early deletion")
         yield table(

@@ -64,11 +64,8 @@ def _state(view: RunLine) -> str:
 def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
     unproven = f"{view.deleted_unproven:,} gone after an attempt without a record" if view.deleted_unproven else ""
     yield "scanned", view.scanned, reasons(view.scanned_by)
-    yield (
-        "planned",
-        view.planned,
-        f"{size(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}",
-    )
+    in_jobs = f"{size(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
+    yield "planned", view.planned, in_jobs if view.jobs else ""
     yield "deleted", view.deleted, unproven
     yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
     yield "dead", sum(view.dead.values()), reasons(view.dead)

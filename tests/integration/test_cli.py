@@ -211,6 +211,14 @@ def test_run_show_has_every_number_and_they_add_up(desk: Desk) -> None:
     assert "AccessDenied 1" in people.out
 
 
+def test_a_run_that_is_being_planned_claims_no_jobs(desk: Desk) -> None:
+    run_id = str(desk.world.trigger(plan=False)["run_id"])
+    shown = desk.sexton("run", "show", run_id)
+    assert shown.code == 0
+    assert "0 jobs" not in shown.out
+    assert " B" not in shown.out
+
+
 def test_open_items_of_a_run_at_work_have_no_balance_yet(desk: Desk) -> None:
     shown = desk.sexton("run", "show", desk.run(at_work=False), "--json").json
     assert (shown["open"], shown["balanced"], shown["report"]) == (25, None, None)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from sexton import cli, cli_output, cli_tables, plan
 from sexton.cli_errors import trouble
 from sexton.deployment import FunctionFailed
@@ -85,6 +88,44 @@ def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.count(long) == 2
     assert all(line == line.rstrip() for line in out.splitlines())
+
+
+def printed(width: int, *parts: Any) -> list[str]:
+    out = StringIO()
+    console = Console(file=out, width=width, markup=False, emoji=False, highlight=False)
+    for part in parts:
+        console.print(part, crop=False)
+    return out.getvalue().splitlines()
+
+
+ID = "logs-expire.20260301T120000Z.1.00000001.0415"
+SENTENCE = "mend what the code names (a permission, a bucket, a policy); the next run plans it anew"
+
+
+def test_a_narrow_terminal_folds_sentences_and_breaks_no_word() -> None:
+    lines = printed(80, cli_output.table(("job", "next action"), [(ID, SENTENCE), (ID, "nothing")]))
+    assert all(len(line) <= 80 for line in lines)
+    assert sum(ID in line for line in lines) == 2
+    words = [word for line in lines[2:] for word in line.replace(ID, "").split()]
+    assert words == [*SENTENCE.split(), "nothing"]
+
+
+def test_a_table_without_room_for_its_words_is_told_row_by_row() -> None:
+    table = cli_output.table(("job", "items", "why", "next action", "run"), [(ID, 1, "", SENTENCE, ID)] * 2)
+    lines = printed(80, table)
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].split() == ["job", ID]
+    assert lines[1].split() == ["items", "1"]
+    assert lines[-1].split() == ["run", ID]
+    assert lines.count("") == 1
+    assert len(printed(300, table)) == 4
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.integers()), min_size=1), st.integers(40, 200))
+def test_no_width_cuts_a_cell(rows: list[tuple[str, str, int]], width: int) -> None:
+    shown = "".join("".join(printed(width, cli_output.table(("a", "b", "c"), rows, right=("c",)))).split())
+    for row in rows:
+        assert Counter("".join(map(cli_output.cell, row)).replace(" ", "").replace("-", "")) <= Counter(shown)
 
 
 # numbers and times
