@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sexton import malformed
+from sexton.controls import CONTROL, Controls
 from sexton.job import Job, JobState, open_sk, run_partition
 from sexton.ports import Rows, Table
 from sexton.run import ATTENTION, RUNS, Run, RunId, issues_prefix
@@ -32,6 +33,10 @@ class Ledger:
     def policy(self, policy: str) -> Row:
         """The policy row, empty where there is none yet."""
         return self.table.get(policy_key(policy)) or {}
+
+    def controls(self) -> Controls:
+        """Every pause and hold as of now."""
+        return Controls.from_rows(self._all(CONTROL, ""))
 
     def issues(self, policy: str, scheduled_time: datetime) -> list[Run]:
         """Every run of one scheduled time, in order of n."""

@@ -99,6 +99,22 @@ class Cursor(Place):
         return {**fields, "since": ms(self.since)} if self.since else fields
 
 
+class Change(BaseModel):
+    """What somebody, or Sexton itself (`sexton`), did to a run, a pause or a hold; `change` is a verb of the past."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: Instant
+    actor: str
+    change: str
+    reason: str
+    detail: str | None = None
+
+    def to_row(self) -> Row:
+        """The change as a row's list holds it."""
+        return {**self.model_dump(exclude_none=True), "at": ms(self.at)}
+
+
 class Run(BaseModel):
     """A run row, parsed. Counts of jobs' outcomes are not here: they are the sum over the job rows."""
 
@@ -128,7 +144,12 @@ class Run(BaseModel):
     digest: str | None = None
     held_because: tuple[str, ...] = ()
     planned_at: Instant | None = None
+    halted_from: RunState | None = None
+    halted_at: Instant | None = None
     resumed_at: Instant | None = None
+    dead_baseline: int = 0
+    finished_baseline: int = 0
+    changes: tuple[Change, ...] = ()
     mismatch_since: Instant | None = None
     report_revision: int = 0
     balanced: bool | None = None
