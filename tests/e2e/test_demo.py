@@ -19,12 +19,15 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from sexton.item import ItemId
+from sexton.policy import load_policies
 
 from infra.local import emulator as emulators
 from infra.local.demo import __main__ as demo
 from infra.local.demo import checking, gate
+from infra.local.demo import policies as examples
 from infra.local.demo.hands import DemoError
-from infra.local.demo.seeds import LOGS, MEDDLED, RECORDS, SEALED, Fate, Seed, seeds
+from infra.local.demo.seeds import LOGS, MEDDLED, RECORDS, SEALED, SEVERAL_A_KEY, Fate, Kind, Meddling, Seed, seeds
 from infra.local.demo.story import Story
 from infra.local.stage import ROOT, client
 
@@ -77,6 +80,9 @@ def test_every_object_ends_as_expected_and_nothing_stays(work: Path, tmp_path: P
     for said in (
         "Every object ended as expected",
         "1,416 planned = 1,412 deleted + 3 skipped + 1 dead + 0 cancelled, each item exactly once.",
+        "82 planned = 81 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
+        "61 planned = 60 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
+        "21 planned = 20 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "app/worker/sealed.log",
         "AccessDenied (permanent)",
         "$ sexton explain s3://sexton-demo-logs/app/web/rewritten.log",
@@ -194,11 +200,27 @@ def test_each_fate_is_shown_by_some_object() -> None:
     assert {seed.fate for seed in seeds(datetime.now(UTC).date())} == set(Fate)
 
 
-def test_no_two_objects_share_a_key_but_versions() -> None:
-    found = [(seed.bucket, seed.key) for seed in seeds(datetime.now(UTC).date()) if seed.bucket != RECORDS]
+def test_each_meddling_is_done_to_some_object() -> None:
+    assert {seed.meddling for seed in seeds(datetime.now(UTC).date())} == {None, *Meddling}
+
+
+def test_no_two_objects_share_a_key_but_versions_and_uploads() -> None:
+    found = [(seed.bucket, seed.key) for seed in seeds(datetime.now(UTC).date()) if seed.bucket not in SEVERAL_A_KEY]
 
     assert len(set(found)) == len(found)
     assert max(len(key.encode()) for _, key in found) == 1024
+
+
+def test_what_the_demo_enforces_waits_for_a_person_in_the_examples(tmp_path: Path) -> None:
+    """Whoever deploys the examples as they are loses nothing that nobody had looked at, but for the plainest."""
+    files = {policy.id: policy for policy in load_policies(examples.EXAMPLES)}
+    deployed = {policy.id: policy for policy in load_policies(examples.write(tmp_path / "policies"))}
+
+    assert set(deployed) == set(files) == set(checking.POLICIES.values())
+    changed = {name for name, policy in deployed.items() if policy.version != files[name].version}
+    assert changed == set(examples.ENFORCED)
+    unattended = {name for name, policy in files.items() if (policy.mode, policy.approval) == ("enforce", "none")}
+    assert unattended == {"logs-expire"}
 
 
 @pytest.mark.parametrize(
@@ -215,10 +237,38 @@ def test_no_two_objects_share_a_key_but_versions() -> None:
 def test_one_wrong_object_is_noticed(bucket: set[str], outcomes: list[tuple[str, str]], expected: int) -> None:
     fates = {"kept": Fate.YOUNGER, "changed": Fate.CHANGED, "gone": Fate.DELETED}
     meant = [Seed(LOGS, key, 1, fate) for key, fate in fates.items()]
+    ended = [((key, None), outcome) for key, outcome in outcomes]
 
-    found = [*checking.about_objects(bucket, meant, LOGS), *checking.about_outcomes(outcomes, meant, "logs-expire")]
+    found = [
+        *checking.about_objects([(key, None) for key in bucket], meant, LOGS),
+        *checking.about_outcomes(ended, meant, "logs-expire"),
+    ]
 
     assert len(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ([("a", "2"), ("a", "3")], 0),
+        ([("a", "1"), ("a", "3")], 2),  # the wrong version went
+        ([("a", "3")], 1),
+        ([("a", "2"), ("a", "3"), ("a", "4")], 1),  # such as a delete marker that nobody wanted
+    ],
+)
+def test_one_wrong_version_is_noticed(there: list[ItemId], expected: int) -> None:
+    fates = {"1": Fate.DELETED, "2": Fate.KEPT_LATEST, "3": Fate.CURRENT}
+    meant = [Seed(RECORDS, "a", 1, fate, version_id=version_id) for version_id, fate in fates.items()]
+
+    assert len([*checking.about_objects(there, meant, RECORDS)]) == expected
+
+
+def test_an_upload_that_was_completed_is_looked_for_as_an_object() -> None:
+    upload = Seed(LOGS, "a", 1, Fate.ABSENT, Meddling.COMPLETE, Kind.UPLOAD, version_id="1")
+
+    assert [*checking.about_objects([("a", None)], [upload], LOGS)] == []
+    assert len([*checking.about_objects([], [upload], LOGS)]) == 1
+    assert len([*checking.about_objects([("a", None), ("a", "1")], [upload], LOGS)]) == 1
 
 
 # The gate
@@ -233,6 +283,15 @@ class Upstream(BaseHTTPRequestHandler):
         self.server.removed += keys  # type: ignore[attr-defined]
         entries = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
         self._answer(f'<DeleteResult xmlns="{gate.NAMESPACE}">{entries}</DeleteResult>'.encode())
+
+    def do_GET(self) -> None:
+        uploads = "".join(
+            f"<Upload><Key>{name}</Key><UploadId>{name}</UploadId><Initiated>today</Initiated></Upload>"
+            for name in ("old", "new")
+        )
+        self._answer(
+            f'<ListMultipartUploadsResult xmlns="{gate.NAMESPACE}">{uploads}</ListMultipartUploadsResult>'.encode()
+        )
 
     def do_DELETE(self) -> None:
         self.server.removed.append(self.path)  # type: ignore[attr-defined]
@@ -256,7 +315,7 @@ def guarded() -> Iterator[SimpleNamespace]:
         server.removed = []  # type: ignore[attr-defined]
         opened.upstream = server.server_address[1]
         threading.Thread(target=server.serve_forever, args=(gate.POLL,), daemon=True).start()
-        yield SimpleNamespace(port=opened.port, removed=server.removed)  # type: ignore[attr-defined]
+        yield SimpleNamespace(port=opened.port, begun=opened.begun, removed=server.removed)  # type: ignore[attr-defined]
         server.shutdown()
 
 
@@ -295,3 +354,15 @@ def test_the_gate_hands_on_every_other_single_deletion_as_it_came(
     assert connection.getresponse().status == status
     connection.close()
     assert guarded.removed == ([] if status == 403 else [f"/{LOGS}/{key}"])
+
+
+def test_the_gate_says_of_an_upload_when_it_was_begun(guarded: SimpleNamespace) -> None:
+    guarded.begun["old"] = "2026-01-31T00:00:00Z"
+    connection = http.client.HTTPConnection(emulators.HOST, guarded.port)
+    connection.request("GET", f"/{LOGS}?uploads&prefix=app%2F")
+    answer = ElementTree.fromstring(connection.getresponse().read())
+    connection.close()
+
+    tags = [f"{{{gate.NAMESPACE}}}{name}" for name in ("Key", "Initiated")]
+    found = [tuple(upload.findtext(tag) for tag in tags) for upload in answer.iter(f"{{{gate.NAMESPACE}}}Upload")]
+    assert found == [("old", "2026-01-31T00:00:00Z"), ("new", "today")]

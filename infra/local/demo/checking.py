@@ -8,36 +8,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from sexton.item import ItemId
 from sexton.job import Job
 from sexton.showing import RunView
 
 from infra.local.demo import evidence
-from infra.local.demo.seeds import EXPORTS, LOGS, RECORDS, UPLOADS, Fate, Seed
+from infra.local.demo.seeds import EXPORTS, INCOMING, LOGS, RECORDS, SCRATCH, UPLOADS, Fate, Seed
 
 POLICIES = {
     LOGS: "logs-expire",
     EXPORTS: "exports-report",
     UPLOADS: "uploads-approval",
     RECORDS: "versions-purge",
+    SCRATCH: "scratch-tags",
+    INCOMING: "incoming-abort",
 }
 STATES = {
     "logs-expire": "completed",
     "exports-report": "reported",
     "uploads-approval": "awaiting_approval",
-    "versions-purge": "reported",
+    "versions-purge": "completed",
+    "scratch-tags": "completed",
+    "incoming-abort": "completed",
 }
 T = TypeVar("T")
-COUNTED = (Fate.DELETED, Fate.CHANGED, Fate.ABSENT, Fate.DEAD)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is found at the end: runs by policy, the keys left by bucket (one for each version), dead jobs, messages
-    in the dead letters.
-    """
+    """What is found at the end: runs by policy, what is left by bucket, dead jobs, messages in the dead letters."""
 
     views: Mapping[str, RunView]
-    keys: Mapping[str, Sequence[str]]
+    contents: Mapping[str, Sequence[ItemId]]
     dead: Sequence[Job]
     dead_letters: int
     evidence: Path
@@ -52,7 +54,7 @@ def surprises(ended: Ended, seeds: Sequence[Seed]) -> list[str]:
         found += [
             _about_states(view, STATES[policy]),
             _about_counts(view, here),
-            about_objects(ended.keys[bucket], here, bucket),
+            about_objects(ended.contents[bucket], here, bucket),
             _about_plan(evidence.planned(ended.evidence, view.run_id), here, policy),
             about_outcomes(evidence.outcomes(ended.evidence, view.run_id), here, policy),
         ]
@@ -68,9 +70,9 @@ def _about_states(view: RunView, state: str) -> Iterator[str]:
 
 def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
     """The ledger's counts: what was scanned by reason, planned, and how it ended."""
-    listed = [seed.fate for seed in seeds if seed.fate is not Fate.OUTSIDE]
+    listed = [seed.fate for seed in seeds if seed.fate.listed]
     scanned = Counter("expired" if fate.in_plan else fate.value for fate in listed)
-    meant = Counter(fate.value for fate in listed if fate in COUNTED)
+    meant = Counter(fate.value for fate in listed if fate.recorded or fate is Fate.DEAD)
     ends = Counter({"deleted": view.deleted})
     ends.update({f"skipped:{reason}": n for reason, n in view.skipped.items()})
     ends.update({f"dead:{reason}": n for reason, n in view.dead.items()})
@@ -82,21 +84,21 @@ def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
     yield from _differ(f"outcomes of {view.run_id}", +ends, meant)
 
 
-def about_objects(keys: Iterable[str], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
+def about_objects(found: Iterable[ItemId], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
     """The bucket itself: exactly what had to stay is there."""
-    yield from _differ_by_key(f"objects in {bucket}", Counter(keys), Counter(s.key for s in seeds if s.fate.stays))
+    meant = Counter(seed.left for seed in seeds if seed.left is not None)
+    yield from _differ_by_item(f"objects in {bucket}", Counter(found), meant)
 
 
-def _about_plan(planned: Counter[str], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
+def _about_plan(planned: Counter[ItemId], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
     """The plan in evidence: each object that had its time, once, and no other."""
-    yield from _differ_by_key(f"the plan of {policy}", planned, Counter(s.key for s in seeds if s.fate.in_plan))
+    yield from _differ_by_item(f"the plan of {policy}", planned, Counter(s.id for s in seeds if s.fate.in_plan))
 
 
-def about_outcomes(found: Iterable[tuple[str, str]], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
-    """The outcomes in evidence: each planned object's own, once. That an item is dead stands in the ledger alone."""
-    recorded = (Fate.DELETED, Fate.CHANGED, Fate.ABSENT)
-    meant = Counter((seed.key, seed.fate.value) for seed in seeds if seed.fate in recorded)
-    yield from _differ_by_key(f"the outcomes of {policy}", Counter(found), meant)
+def about_outcomes(found: Iterable[tuple[ItemId, str]], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
+    """The outcomes in evidence: each planned object's own, once."""
+    meant = Counter((seed.id, seed.fate.value) for seed in seeds if seed.fate.recorded)
+    yield from _differ_by_item(f"the outcomes of {policy}", Counter(found), meant)
 
 
 def _about_dead_letters(ended: Ended, seeds: Sequence[Seed]) -> Iterator[str]:
@@ -112,11 +114,11 @@ def _differ(what: str, found: object, meant: object) -> Iterator[str]:
         yield f"{what}: {found}, expected {meant}"
 
 
-def _differ_by_key(what: str, found: Counter[T], meant: Counter[T]) -> Iterator[str]:
+def _differ_by_item(what: str, found: Counter[T], meant: Counter[T]) -> Iterator[str]:
     for text, extra in (("not expected", found - meant), ("missing", meant - found)):
         if extra:
             yield f"{what}: {extra.total()} {text}, such as {next(iter(extra))!r}"
 
 
 def _size(seeds: Iterable[Seed]) -> int:
-    return sum(len(seed.body) for seed in seeds if seed.fate.in_plan)
+    return sum(seed.size for seed in seeds if seed.fate.in_plan)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from sexton.item import ItemId
 
 from infra.local.demo.filling import listed
 from infra.local.stage import Stage
@@ -23,15 +25,19 @@ def keep(stage: Stage, folder: Path) -> int:
     return len(keys)
 
 
-def planned(folder: Path, run_id: str) -> Counter[str]:
-    """How often each key stands in the plan of a run."""
-    return Counter(line["key"] for line in _lines(folder / "plans" / run_id))
+def planned(folder: Path, run_id: str) -> Counter[ItemId]:
+    """How often each item stands in the plan of a run."""
+    return Counter(map(_id, _lines(folder / "plans" / run_id)))
 
 
-def outcomes(folder: Path, run_id: str) -> Iterator[tuple[str, str]]:
-    """Key and outcome of every recorded outcome, such as `skipped:changed`."""
+def outcomes(folder: Path, run_id: str) -> Iterator[tuple[ItemId, str]]:
+    """Item and outcome of every recorded outcome, such as `skipped:changed`."""
     for line in _lines(folder / "outcomes" / run_id):
-        yield line["key"], ":".join(filter(None, (line["outcome"], line.get("reason"))))
+        yield _id(line), ":".join(filter(None, (line["outcome"], line.get("reason"))))
+
+
+def _id(line: Mapping[str, Any]) -> ItemId:
+    return line["key"], line.get("version_id")
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

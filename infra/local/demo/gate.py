@@ -1,8 +1,9 @@
-"""S3 as a bucket policy would have it: one object may not be deleted.
+"""S3 with what the emulator lacks: a bucket policy that counts, and incomplete uploads that were begun long ago.
 
 The emulator stores bucket policies and does not judge by them. So the functions reach its S3 through this gate, which
 hands on every request as it came, and answers for the one denied key as S3 does: `AccessDenied` for that key, inside
-the 200 of a DeleteObjects that removed all others.
+the 200 of a DeleteObjects that removed all others. In listings of uploads it sets the dates back, which nothing else
+can.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import http.client
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, quote, urlsplit
 from xml.etree import ElementTree
@@ -28,12 +29,16 @@ DIGESTS = ("content-md5", "x-amz-checksum-", "x-amz-sdk-checksum-", "x-amz-conte
 
 @dataclass
 class Gate:
-    """Where the functions find S3; `upstream` is the emulator's port, known only once that runs."""
+    """Where the functions find S3; `upstream` is the emulator's port, known only once that runs.
+
+    `begun` says by its id when an upload was begun, in S3's own words.
+    """
 
     bucket: str
     key: str
     port: int = 0
     upstream: int = 0
+    begun: dict[str, str] = field(default_factory=dict)
 
     @property
     def endpoint(self) -> str:
@@ -109,7 +114,23 @@ class _Handler(BaseHTTPRequestHandler):
             return Answer(403, {"Content-Type": "application/xml"}, _xml(_error("Error", DENIED)))
         if self.command == "POST" and url.path == f"/{self.gate.bucket}" and "delete" in _names(url.query):
             return self._delete_objects(body)
+        if self.command == "GET" and "uploads" in _names(url.query):
+            return self._list_uploads(body)
         return self._handed_on(body)
+
+    def _list_uploads(self, body: bytes) -> Answer:
+        answer = self._handed_on(body)
+        if answer.status != 200:
+            return answer
+        result = ElementTree.fromstring(answer.body)
+        for upload in result.iter(_tag("Upload")):
+            begun, initiated = (
+                self.gate.begun.get(upload.findtext(_tag("UploadId"), "")),
+                upload.find(_tag("Initiated")),
+            )
+            if begun is not None and initiated is not None:
+                initiated.text = begun
+        return Answer(200, answer.headers, _xml(result))
 
     def _delete_objects(self, body: bytes) -> Answer:
         request = ElementTree.fromstring(body)

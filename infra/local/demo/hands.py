@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from sexton import showing
 from sexton.aws.table import DynamoTable
-from sexton.item import rfc3339
+from sexton.item import ItemId, rfc3339
 from sexton.ledger import Ledger
 from sexton.run import RunState
 from sexton.showing import RunView
 
-from infra.local.demo.filling import stored
+from infra.local.demo.filling import dated
 from infra.local.demo.gate import Gate
 from infra.local.demo.seeds import Meddling, Seed
 from infra.local.stage import Stage
@@ -24,6 +24,7 @@ from infra.local.stage import Stage
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"  # EventBridge Scheduler fills it in; the emulator does not
 WITHIN = 90.0  # seconds for what takes about ten
 PAUSE = 0.5  # between two looks
+KEEP = {"TagSet": [{"Key": "class", "Value": "scratch"}, {"Key": "keep", "Value": "yes"}]}
 ENDED = (RunState.COMPLETED, RunState.INVALIDATED, RunState.REPORTED, RunState.AWAITING_APPROVAL)
 
 
@@ -59,15 +60,27 @@ class Hands:
 
     def meddle(self, seeds: Iterable[Seed], gate: Gate) -> None:
         """Do to each object what is to happen to it between plan and removal."""
+        does: Mapping[Meddling, Callable[[Seed], object]] = {
+            Meddling.REWRITE: lambda seed: self._s3.put_object(**_named(seed), Body=b"new content\n"),
+            Meddling.RETOUCH: lambda seed: self._s3.put_object(**_named(seed), Body=seed.body),
+            Meddling.REMOVE: lambda seed: self._s3.delete_object(**_named(seed)),
+            Meddling.SEAL: lambda seed: self._s3.put_bucket_policy(Bucket=seed.bucket, Policy=json.dumps(gate.policy)),
+            Meddling.RETAG: lambda seed: self._s3.put_object_tagging(**_named(seed), Tagging=KEEP),
+            Meddling.HOLD: lambda seed: self._s3.put_object_legal_hold(
+                **_named(seed), VersionId=seed.version_id, LegalHold={"Status": "ON"}
+            ),
+            Meddling.COMPLETE: self._complete,
+        }
         for seed in seeds:
-            if seed.meddling is Meddling.REWRITE:
-                self._s3.put_object(Bucket=seed.bucket, Key=seed.key, Body=b"new content\n")
-            elif seed.meddling is Meddling.RETOUCH:
-                self._s3.put_object(Bucket=seed.bucket, Key=seed.key, Body=seed.body)
-            elif seed.meddling is Meddling.REMOVE:
-                self._s3.delete_object(Bucket=seed.bucket, Key=seed.key)
-            elif seed.meddling is Meddling.SEAL:
-                self._s3.put_bucket_policy(Bucket=seed.bucket, Policy=json.dumps(gate.policy))
+            if seed.meddling is not None:
+                does[seed.meddling](seed)
+
+    def _complete(self, seed: Seed) -> None:
+        upload = {**_named(seed), "UploadId": seed.version_id}
+        parts = [
+            {name: part[name] for name in ("PartNumber", "ETag")} for part in self._s3.list_parts(**upload)["Parts"]
+        ]
+        self._s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
 
     def watch(self, run_id: str, on_look: Callable[[RunView], None]) -> RunView:
         """Tick until the run has ended, faster than once a minute. Raises DemoError when it does not end."""
@@ -87,9 +100,9 @@ class Hands:
                 return dead_letters
         raise AssertionError("unreachable")
 
-    def keys(self, bucket: str) -> list[str]:
-        """The key of each object of a bucket, and of each version."""
-        return [entry["Key"] for entry in stored(self._s3, bucket)]
+    def contents(self, bucket: str) -> list[ItemId]:
+        """Everything that lies in a bucket."""
+        return [item_id for item_id, _ in dated(self._s3, bucket)]
 
     def _schedule_inputs(self) -> Iterator[str]:
         scheduler = self._stage.client("scheduler")
@@ -123,6 +136,10 @@ class Hands:
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         url = self._stage.outputs[output]
         return sum(map(int, self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values()))
+
+
+def _named(seed: Seed) -> dict[str, str]:
+    return {"Bucket": seed.bucket, "Key": seed.key}
 
 
 def _looks(failure: str) -> Iterator[None]:

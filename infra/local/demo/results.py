@@ -21,7 +21,9 @@ KEY_SHOWN = 40  # characters of an example
 WHY = {
     Fate.DELETED: "deleted: past its retention, as planned",
     Fate.CHANGED: "skipped: written again since it was planned",
-    Fate.ABSENT: "skipped: somebody else had removed it",
+    Fate.ABSENT: "skipped: gone before its turn came",
+    Fate.RETAGGED: "skipped: tagged since as one to be kept",
+    Fate.LOCKED: "skipped: under legal hold",
     Fate.DEAD: "dead: S3 refused this one for good",
     Fate.PLANNED: "kept: planned only, {state}",
     Fate.YOUNGER: "kept: younger than the cutoff",
@@ -31,6 +33,7 @@ WHY = {
     Fate.CURRENT: "kept: the current version of its key",
     Fate.KEPT_LATEST: "kept: one of the newest behind the current",
     Fate.OUTSIDE: "kept: not even listed, outside the prefixes",
+    Fate.COMPLETE: "kept: not even listed, an object and no upload",
 }
 
 
@@ -85,9 +88,8 @@ def _objects(ended: Ended, seeds: Sequence[Seed]) -> Table:
     table = _table("Objects", "policy", "objects", "what became of them, and why", "for example")
     for bucket, policy in POLICIES.items():
         view, here = ended.views[policy], [seed for seed in seeds if seed.bucket == bucket]
-        counts = _found(
-            view, outside=sum(seed.fate is Fate.OUTSIDE and seed.key in ended.keys[bucket] for seed in here)
-        )
+        there = set(ended.contents[bucket])
+        counts = _found(view, Counter[str](seed.fate for seed in here if not seed.fate.listed and seed.id in there))
         for fate in Fate:
             if counts[fate]:
                 example = next((seed.key for seed in reversed(here) if seed.fate is fate), "")
@@ -97,13 +99,13 @@ def _objects(ended: Ended, seeds: Sequence[Seed]) -> Table:
     return table
 
 
-def _found(view: RunView, outside: int) -> Counter[str]:
-    """Counts by fate, as the ledger has them."""
+def _found(view: RunView, unlisted: Counter[str]) -> Counter[str]:
+    """Counts by fate, as the ledger has them, and of what the planner never saw."""
     found = Counter(view.scanned_by)
     del found["expired"]
     found.update({f"skipped:{reason}": count for reason, count in view.skipped.items()})
     found.update({f"dead:{reason}": count for reason, count in view.dead.items()})
-    found.update({Fate.DELETED: view.deleted, Fate.OUTSIDE: outside})
+    found.update({Fate.DELETED: view.deleted, **unlisted})
     if view.balanced is None:
         found[Fate.PLANNED] = view.planned
     return found

@@ -5,14 +5,17 @@ The fates are written down here by hand, beside each group; nothing in this modu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
+
+from sexton.item import ItemId
 
 LOGS, EXPORTS, UPLOADS = "sexton-demo-logs", "sexton-demo-exports", "sexton-demo-uploads"
-RECORDS = "sexton-demo-records"
+RECORDS, SCRATCH, INCOMING = "sexton-demo-records", "sexton-demo-scratch", "sexton-demo-incoming"
 VERSIONED = (UPLOADS, RECORDS)
+SEVERAL_A_KEY = (RECORDS, INCOMING)  # what lies there is told apart by the id of a version or an upload
 LONGEST_KEY = 1024  # bytes, S3's limit
 
 
@@ -22,6 +25,8 @@ class Fate(StrEnum):
     DELETED = "deleted"
     CHANGED = "skipped:changed"
     ABSENT = "skipped:absent"
+    RETAGGED = "skipped:excluded"
+    LOCKED = "skipped:locked"
     DEAD = "dead:AccessDenied"
     PLANNED = "planned"  # a report, or a plan that waits for a person: it stays
     YOUNGER = "younger"
@@ -31,11 +36,22 @@ class Fate(StrEnum):
     CURRENT = "current_version"
     KEPT_LATEST = "kept_latest"
     OUTSIDE = "outside"  # under no policy's prefixes: never even listed
+    COMPLETE = "complete"  # an object, where the policy is about uploads: not listed either
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the evidence has an outcome of it. That an item is dead stands in the ledger alone."""
+        return self is Fate.DELETED or self.startswith("skipped:")
 
     @property
     def in_plan(self) -> bool:
         """Whether the object is an item of a plan."""
-        return self in (Fate.DELETED, Fate.CHANGED, Fate.ABSENT, Fate.DEAD, Fate.PLANNED)
+        return self.recorded or self in (Fate.DEAD, Fate.PLANNED)
+
+    @property
+    def listed(self) -> bool:
+        """Whether the planner comes to see it."""
+        return self not in (Fate.OUTSIDE, Fate.COMPLETE)
 
     @property
     def stays(self) -> bool:
@@ -50,22 +66,57 @@ class Meddling(StrEnum):
     RETOUCH = "the same bytes again"
     REMOVE = "removed by hand"
     SEAL = "sealed"
+    RETAG = "tagged"
+    HOLD = "put under legal hold"
+    COMPLETE = "completed"
+
+
+class Kind(Enum):
+    """What lies in a bucket."""
+
+    OBJECT = auto()
+    MARKER = auto()  # a delete marker
+    UPLOAD = auto()  # an incomplete multipart upload
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One object: last modified `days` ago. Those of one key are its versions, the oldest first."""
+    """One object, last modified `days` ago. Those of one key are its versions, the oldest first.
+
+    `tags` are as a URL's query has them. `version_id`, of a version or an upload, is known once it was put in.
+    """
 
     bucket: str
     key: str
     days: int
     fate: Fate
     meddling: Meddling | None = None
+    kind: Kind = Kind.OBJECT
+    tags: str = ""
+    version_id: str | None = None
 
     @property
     def body(self) -> bytes:
-        """Its bytes: its own key, as often as it is days old; a folder's marker is empty."""
-        return b"" if self.key.endswith("/") else (self.key + "\n").encode() * self.days
+        """Its bytes: its own key, as often as it is days old; folders' and delete markers are empty."""
+        empty = self.kind is Kind.MARKER or self.key.endswith("/")
+        return b"" if empty else (self.key + "\n").encode() * self.days
+
+    @property
+    def size(self) -> int:
+        """Its bytes as a plan counts them: S3 does not tell how large an incomplete upload is."""
+        return 0 if self.kind is Kind.UPLOAD else len(self.body)
+
+    @property
+    def id(self) -> ItemId:
+        """What tells it from everything else in its bucket."""
+        return self.key, self.version_id
+
+    @property
+    def left(self) -> ItemId | None:
+        """What of it is there at the end; a completed upload became an object."""
+        if self.meddling is Meddling.COMPLETE:
+            return self.key, None
+        return self.id if self.fate.stays else None
 
 
 # Each is one that some deletion script has stumbled over.
@@ -93,7 +144,8 @@ MEDDLED = (
 
 def seeds(today: date) -> list[Seed]:
     """Every object of the demo."""
-    return [*_logs(), *MEDDLED, *_odd_logs(), *_exports(today), *_uploads(), *_records()]
+    logs = [*_logs(), *MEDDLED, *_odd_logs()]
+    return [*logs, *_exports(today), *_uploads(), *_records(), *_deleted_records(), *_scratch(), *_incoming()]
 
 
 def _logs() -> Iterator[Seed]:
@@ -138,18 +190,62 @@ def _uploads() -> Iterator[Seed]:
 
 def _records() -> Iterator[Seed]:
     """The policy versions-purge: ninety days after they were replaced, but the two newest noncurrent ones stay."""
-    gone, kept, young, current = Fate.PLANNED, Fate.KEPT_LATEST, Fate.YOUNGER, Fate.CURRENT
+    gone, kept, young, current = Fate.DELETED, Fate.KEPT_LATEST, Fate.YOUNGER, Fate.CURRENT
     for number in range(30):
         replaced_long_ago = {400: gone, 300: gone, 200: kept, 150: kept, 20: current}
         yield from _history(f"records/contracts/{number:02}.json", replaced_long_ago)
         replaced_lately = {500: young, 80: young, 70: kept, 60: kept, 1: current}
         yield from _history(f"records/drafts/{number:02}.json", replaced_lately)
         yield from _history(f"records/letters/{number:02}.json", {600: current})
+    disputed = {400: Fate.LOCKED, 300: gone, 200: kept, 150: kept, 20: current}
+    yield from _history("records/contracts/disputed.json", disputed)
 
 
-def _history(key: str, fates: Mapping[int, Fate]) -> Iterator[Seed]:
-    """The versions of a key by the days since they were written."""
-    return (Seed(RECORDS, key, days, fate) for days, fate in fates.items())
+def _deleted_records() -> Iterator[Seed]:
+    """Of the same policy: delete markers go once nothing lies behind them, ninety days after they were placed."""
+    gone, kept, current = Fate.DELETED, Fate.KEPT_LATEST, Fate.CURRENT
+    for number in range(5):
+        hides_two = {500: gone, 400: gone, 300: kept, 200: kept, 100: current}
+        yield from _history(f"records/deleted/{number:02}.json", hides_two, markers=[100])
+        yield from _history(f"records/restored/{number:02}.json", {500: kept, 450: gone, 300: current}, markers=[450])
+        yield from _history(f"records/purged/{number:02}.json", {120: gone}, markers=[120])
+        yield from _history(f"records/purged-lately/{number:02}.json", {60: Fate.YOUNGER}, markers=[60])
+
+
+def _history(key: str, fates: Mapping[int, Fate], markers: Collection[int] = ()) -> Iterator[Seed]:
+    """The versions of a key by the days since they were written; those of `markers` are delete markers."""
+    for days, fate in fates.items():
+        meddling = Meddling.HOLD if fate is Fate.LOCKED else None
+        yield Seed(RECORDS, key, days, fate, meddling, Kind.MARKER if days in markers else Kind.OBJECT)
+
+
+def _scratch() -> Iterator[Seed]:
+    """The policy scratch-tags: two weeks, what is tagged class=scratch and not keep=yes."""
+    scratch = "class=scratch"
+    yield from _tagged("shared/team-a/{:02}.bin", 40, range(15, 200), Fate.DELETED, f"{scratch}&team=a")
+    yield from _tagged("shared/team-b/{:02}.bin", 20, range(15, 200), Fate.DELETED, f"{scratch}&keep=no")
+    yield from _tagged("shared/recent/{:02}.bin", 20, range(1, 13), Fate.YOUNGER, scratch)
+    yield from _tagged("shared/models/{:02}.bin", 10, range(15, 200), Fate.NOT_SELECTED, "class=model")
+    yield from _tagged("shared/untagged/{:02}.bin", 10, range(15, 200), Fate.NOT_SELECTED, "")
+    yield from _tagged("shared/kept/{:02}.bin", 10, range(15, 200), Fate.EXCLUDED, f"{scratch}&keep=yes")
+    yield Seed(SCRATCH, "shared/team-a/wanted-after-all.bin", 30, Fate.RETAGGED, Meddling.RETAG, tags=scratch)
+
+
+def _incoming() -> Iterator[Seed]:
+    """The policy incoming-abort: uploads that were begun a week ago; complete objects are none of its business."""
+    yield from _begun("incoming/{:02}.mov", 20, range(8, 90), Fate.DELETED)
+    yield from _begun("incoming/{:02}.mov", 6, range(1, 7), Fate.YOUNGER)  # the same keys, begun anew
+    yield from _begun("outgoing/{:02}.mov", 3, range(30, 60), Fate.OUTSIDE)
+    yield from _many("incoming/complete/{:02}.mov", 5, range(30, 60), Fate.COMPLETE, INCOMING)
+    yield Seed(INCOMING, "incoming/slow.mov", 20, Fate.ABSENT, Meddling.COMPLETE, Kind.UPLOAD)
+
+
+def _tagged(pattern: str, count: int, days: range, fate: Fate, tags: str) -> Iterator[Seed]:
+    return (replace(seed, tags=tags) for seed in _many(pattern, count, days, fate, SCRATCH))
+
+
+def _begun(pattern: str, count: int, days: range, fate: Fate) -> Iterator[Seed]:
+    return (replace(seed, kind=Kind.UPLOAD) for seed in _many(pattern, count, days, fate, INCOMING))
 
 
 def _many(pattern: str, count: int, days: range, fate: Fate, bucket: str = LOGS) -> Iterator[Seed]:

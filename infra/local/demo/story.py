@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sexton.item import rfc3339
 from sexton.job import JobState
 from sexton.run import AT_WORK
 from sexton.showing import RunView
@@ -17,13 +18,14 @@ from infra.local import emulator as emulators
 from infra.local import stage as stages
 from infra.local.demo import checking, evidence, filling, results
 from infra.local.demo import gate as gates
+from infra.local.demo import policies as examples
 from infra.local.demo.checking import POLICIES, Ended
 from infra.local.demo.gate import Gate
 from infra.local.demo.hands import DemoError, Hands
 from infra.local.demo.screen import Screen
-from infra.local.demo.seeds import MEDDLED, SEALED, Fate, Seed, seeds
+from infra.local.demo.seeds import SEALED, Fate, Kind, Seed, seeds
 from infra.local.emulator import Emulator
-from infra.local.stage import BIN, ROOT, Stage
+from infra.local.stage import BIN, Stage
 
 ENFORCING = "logs-expire"
 CLI_SECONDS = 60
@@ -41,21 +43,30 @@ class Story:
     @contextlib.contextmanager
     def told(self) -> Iterator[tuple[Stage, str, list[str]]]:
         """Everything; then, for as long as the block lasts, the stage, the run that deleted, and what surprised."""
-        objects = seeds(self.now.date())
-        account = self._fill(objects)
+        account, objects = self._fill(seeds(self.now.date()))
         with self._emulator(account) as (emulator, gate):
-            stage = self._deploy(emulator, objects)
-            ended = self._run(Hands(stage), stage, gate)
+            objects = self._restore(emulator, gate, objects)
+            stage = self._deploy(emulator)
+            ended = self._run(Hands(stage), stage, gate, objects)
             results.show(self.screen.console, ended, objects)
             run_id = ended.views[ENFORCING].run_id
-            yield stage, run_id, checking.surprises(ended, objects) + self._ask(stage, run_id)
+            yield stage, run_id, checking.surprises(ended, objects) + self._ask(stage, run_id, objects)
 
-    def _fill(self, objects: Sequence[Seed]) -> str:
+    def _fill(self, objects: Sequence[Seed]) -> tuple[str, list[Seed]]:
+        total = sum(seed.kind is not Kind.UPLOAD for seed in objects)
         with self.screen.step(f"Fill {len(POLICIES)} buckets through the S3 API") as step:
-            done = iter(range(1, len(objects) + 1))
-            account = filling.fill(self.work, objects, self.now, lambda: step.at(next(done), len(objects)))
-            step.says(f"{len(objects):,} objects, up to {max(seed.days for seed in objects)} days old")
-        return account
+            done = iter(range(1, total + 1))
+            filled = filling.fill(self.work, objects, self.now, lambda: step.at(next(done), total))
+            step.says(f"{total:,} objects, up to {max(seed.days for seed in objects)} days old")
+        return filled
+
+    def _restore(self, emulator: Emulator, gate: Gate, objects: Sequence[Seed]) -> list[Seed]:
+        """Begin the uploads, and see through the gate that everything is there and as old as it should be."""
+        restored = filling.restore(emulator, objects)
+        uploads = (seed for seed in restored if seed.kind is Kind.UPLOAD)
+        gate.begun.update((seed.version_id or "", rfc3339(filling.date_of(seed, self.now))) for seed in uploads)
+        filling.check(replace(emulator, port=gate.port), restored, self.now)
+        return restored
 
     @contextlib.contextmanager
     def _emulator(self, account: str) -> Iterator[tuple[Emulator, Gate]]:
@@ -66,30 +77,28 @@ class Story:
                 gate.upstream = emulator.port
                 yield emulator, gate
 
-    def _deploy(self, emulator: Emulator, objects: Sequence[Seed]) -> Stage:
-        filling.check(emulator, objects, self.now)
-        filling.version(emulator)
+    def _deploy(self, emulator: Emulator) -> Stage:
         with self.screen.step("cdk bootstrap") as step:
             stages.bootstrap(emulator)
             step.says(f"MiniStack at {emulator.endpoint}")
         with self.screen.step("cdk deploy") as step:
-            stage = stages.deploy(emulator, policies=ROOT / "policies")
-            step.says(f"stack {stage.stack}")
+            stage = stages.deploy(emulator, policies=examples.write(self.work / "policies"))
+            step.says(f"stack {stage.stack}; enforced without a person: {', '.join(examples.ENFORCED)}")
         return stage
 
-    def _run(self, hands: Hands, stage: Stage, gate: Gate) -> Ended:
+    def _run(self, hands: Hands, stage: Stage, gate: Gate, objects: Sequence[Seed]) -> Ended:
         with hands.worker_held_back():
             runs = self._start(hands)
-            self._meddle(hands, gate)
+            self._meddle(hands, gate, objects)
         views = {policy: self._watch(hands, run_id) for policy, run_id in runs.items()}
         with self.screen.step("Wait for SQS to move the dead letter") as step:
-            dead_letters = hands.wait_for_dead_letters(sum(seed.fate is Fate.DEAD for seed in MEDDLED))
+            dead_letters = hands.wait_for_dead_letters(sum(seed.fate is Fate.DEAD for seed in objects))
             step.says(f"in the dead-letter queue: {dead_letters}")
         evidence.keep(stage, self.kept / "evidence")
         return Ended(
             views=views,
-            keys={bucket: hands.keys(bucket) for bucket in POLICIES},
-            dead=[job for job in hands.ledger.jobs(runs[ENFORCING]) if job.state is JobState.DEAD],
+            contents={bucket: hands.contents(bucket) for bucket in POLICIES},
+            dead=[job for run_id in runs.values() for job in hands.ledger.jobs(run_id) if job.state is JobState.DEAD],
             dead_letters=dead_letters,
             evidence=self.kept / "evidence",
         )
@@ -103,10 +112,11 @@ class Story:
             raise DemoError(f"runs of {sorted(runs)} were started, expected were those of {sorted(POLICIES.values())}")
         return runs
 
-    def _meddle(self, hands: Hands, gate: Gate) -> None:
+    def _meddle(self, hands: Hands, gate: Gate, objects: Sequence[Seed]) -> None:
         with self.screen.step("Change the world between plan and deletion") as step:
-            hands.meddle(MEDDLED, gate)
-            step.says(", ".join(str(seed.meddling) for seed in MEDDLED))
+            meddled = [seed for seed in objects if seed.meddling]
+            hands.meddle(meddled, gate)
+            step.says(", ".join(str(seed.meddling) for seed in meddled))
 
     def _watch(self, hands: Hands, run_id: str) -> RunView:
         with self.screen.step(f"Run {run_id}") as step:
@@ -119,9 +129,9 @@ class Story:
             step.says(f"{view.state}; planned {view.planned:,} of {view.scanned:,} objects")
             return view
 
-    def _ask(self, stage: Stage, run_id: str) -> list[str]:
+    def _ask(self, stage: Stage, run_id: str, objects: Sequence[Seed]) -> list[str]:
         """Ask the command line what it knows; returns the commands that failed."""
-        rewritten = next(seed for seed in MEDDLED if seed.fate is Fate.CHANGED)
+        rewritten = next(seed for seed in objects if seed.fate is Fate.CHANGED)
         asked = (("explain", f"s3://{rewritten.bucket}/{rewritten.key}"), ("verify", run_id))
         return [failed for words in asked if (failed := self._sexton(stage, *words))]
 
