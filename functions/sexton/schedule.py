@@ -16,8 +16,8 @@ from sexton.problem import refused
 
 CRON_EXAMPLE = "cron(30 2 * * ? *) (minute, hour, day of month, month, day of week, year) or rate(1 day)"
 
-_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
 class CronField(NamedTuple):
@@ -30,15 +30,15 @@ class CronField(NamedTuple):
     alone: str = ""
 
 
-_CRON_FIELDS = (
+CRON_FIELDS = (
     CronField("minute", 0, 59),
     CronField("hour", 0, 23),
     CronField("day of month", 1, 31, alone=r"L|LW|(?:[1-9]|[12]\d|3[01])W"),
-    CronField("month", 1, 12, _MONTHS),
-    CronField("day of week", 1, 7, _DAYS, rf"L|(?:[1-7]|{'|'.join(_DAYS)})(?:L|#[1-5])"),
+    CronField("month", 1, 12, MONTHS),
+    CronField("day of week", 1, 7, DAYS, rf"L|(?:[1-7]|{'|'.join(DAYS)})(?:L|#[1-5])"),
     CronField("year", 1970, 2199),
 )
-_RATE = re.compile(r"rate\(([0-9]{1,9}) (minutes?|hours?|days?)\)")
+RATE = re.compile(r"rate\(([0-9]{1,9}) (minutes?|hours?|days?)\)")
 
 
 def check_schedule(text: str) -> str:
@@ -55,17 +55,17 @@ def check_schedule(text: str) -> str:
 
 
 def _check_rate(text: str) -> None:
-    match = _RATE.fullmatch(text)
+    match = RATE.fullmatch(text)
     if match is None or not int(match[1]):
         raise refused(f"schedule {text!r} is not a rate", "rate(1 day), rate(12 hours) or rate(30 minutes)")
 
 
 def _check_cron(fields: list[str]) -> None:
-    if len(fields) != len(_CRON_FIELDS):
+    if len(fields) != len(CRON_FIELDS):
         raise refused(f"cron() has {len(fields)} fields instead of six", CRON_EXAMPLE)
     if (fields[2] == "?") == (fields[4] == "?"):
         raise refused("cron() needs ? as exactly one of day of month and day of week", CRON_EXAMPLE)
-    for number, (text, rule) in enumerate(zip(fields, _CRON_FIELDS, strict=True)):
+    for number, (text, rule) in enumerate(zip(fields, CRON_FIELDS, strict=True)):
         if text == "?" and number in (2, 4):
             continue
         if rule.alone and re.fullmatch(rule.alone, text):
@@ -77,14 +77,15 @@ def _check_cron(fields: list[str]) -> None:
 def _check_element(text: str, rule: CronField) -> None:
     name, low, high = rule.name, rule.low, rule.high
     span, _, step = text.partition("/")
-    bounds = [_cron_value(part, rule) for part in span.split("-")]
+    bounds = [cron_value(part, rule) for part in span.split("-")]
     in_range = span == "*" or (len(bounds) <= 2 and all(b is not None and low <= b <= high for b in bounds))
     good_step = "/" not in text or re.fullmatch(r"[1-9][0-9]{0,3}", step)
     if not in_range or not good_step:
         raise refused(f"cron() cannot have {text!r} as {name} ({low} to {high})", CRON_EXAMPLE)
 
 
-def _cron_value(text: str, rule: CronField) -> int | None:
+def cron_value(text: str, rule: CronField) -> int | None:
+    """The number that a value of a field stands for, None where it is none."""
     if text in rule.names:
         return rule.low + rule.names.index(text)
     return int(text) if re.fullmatch(r"[0-9]{1,4}", text) else None
