@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import timedelta
 
 from sexton.policy import Policy
 from sexton.run import Run
+
+PLAN_TTL = timedelta(days=7)  # for how long a complete plan may wait: then it is invalidated, and a new run plans anew
 
 
 def reasons_to_wait(policy: Policy, run: Run, approved_versions: Collection[str]) -> tuple[str, ...]:

@@ -4,8 +4,11 @@ SextonError
 ├── Refused            the request is wrong or not allowed now: tell the person, change nothing
 │   ├── UnknownPolicy
 │   ├── UnknownRun
+│   ├── UnknownJob
 │   ├── BadRunId
+│   ├── BadJobId
 │   ├── BadEvent       an event that is not one of ours
+│   ├── NotAllowed     a rule forbids it as things stand; its code names the rule
 │   └── SourceRefused  the source cannot be planned as the policy says: the run is invalidated
 ├── EvidenceAltered    what was read is not what was written: stop, nothing may be removed on its word
 ├── LeaseLost          somebody else holds the right to go on: stop at once, write nothing
@@ -81,10 +84,30 @@ class UnknownRun(Refused):
     code = "unknown_run"
 
 
+class UnknownJob(Refused):
+    """The ledger holds no such job."""
+
+    code = "unknown_job"
+
+
 class BadRunId(Refused):
     """The text is no run id."""
 
     code = "bad_run_id"
+
+
+class BadJobId(Refused):
+    """The text is no job id."""
+
+    code = "bad_job_id"
+
+
+class NotAllowed(Refused):
+    """As things stand a rule forbids it; `code` names the rule."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class BadEvent(Refused):

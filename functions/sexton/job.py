@@ -18,6 +18,7 @@ SEQ = re.compile(r"[0-9]{8}(\.[0-9]{4})*")  # shard and part, and the first inde
 MAX_SPLIT_OFF = 20  # failing items that leave a job over its life, and ranges that a crashed job becomes
 NO_RECORD = "no_record"
 NO_RECORDS_TO_SPLIT = 2
+MAX_REPLAYS = 10  # of one job: what fails for the eleventh time wants another remedy
 
 
 class JobState(StrEnum):
@@ -64,15 +65,17 @@ class Span(BaseModel):
 
 
 class Failed(BaseModel):
-    """One entry of a job's history: an attempt that did not end in success."""
+    """One entry of a job's history: an attempt that did not end in success, or what an `actor` did to a dead job."""
 
     model_config = ConfigDict(frozen=True)
 
     at: Instant
     attempt: int
     event: str
-    code: str
+    code: str = ""
     summary: str = ""
+    actor: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,10 @@ class Job(BaseModel):
     replayed_at: Instant | None = None
     settled_at: Instant | None = None
     dead_at: Instant | None = None
+    resolved_at: Instant | None = None
+    resolved_by: str | None = None
+    redriven_early_at: Instant | None = None
+    redrive_refused: str | None = None
     maybe_done: bool = False
     lease_token: str | None = None
     lease_expires_at: Instant | None = None
@@ -185,6 +192,6 @@ def open_sk(state: JobState, at: datetime) -> str:
 def last_failure(job: Job) -> Failure:
     """The failure that a job which used up its attempts or its age dies of: its last one."""
     reason_class = ReasonClass(job.reason_class) if job.reason_class in set(ReasonClass) else ReasonClass.TRANSIENT
-    last = job.history[-1] if job.history else None
+    last = next((entry for entry in reversed(job.history) if entry.actor is None), None)
     code = last.code if last else NO_RECORD
     return Failure(reason_class, code, (last.summary if last else "") or NEXT_ACTION[reason_class])

@@ -1,7 +1,7 @@
 """Every transition of a job, each one conditional write: what it sets and what must hold for it.
 
 TRANSITIONS is the whole table; the functions below carry it out. What the table does not name is refused by the
-conditions. Replaying and resolving a dead job, and halting, have their rows here and no function yet.
+conditions.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from sexton.errors import NEXT_ACTION, Failure, ReasonClass
 from sexton.instant import ms
 from sexton.item import Item
-from sexton.job import NO_RECORD, Job, JobState, Limits, Span, job_key, open_sk
+from sexton.job import MAX_REPLAYS, NO_RECORD, Job, JobState, Limits, Span, job_key, open_sk
 from sexton.message import Message
 from sexton.part import Part
-from sexton.run import Run
+from sexton.run import Change, Run
 from sexton.table import (
     Condition,
     Row,
@@ -88,13 +88,19 @@ TRANSITIONS: tuple[tuple[str, str, str, str], ...] = (
         "row rev observed",
     ),
     ("ready", "succeeded", "that observation gave every item an outcome", "row rev observed"),
-    ("dead", "ready", "replay", "state = dead"),
-    ("dead", "dead", "resolved without replay", "state = dead"),
+    (
+        "dead",
+        "ready",
+        "replay, in one transaction with the run's row; attempts and age start again, replays + 1",
+        "state = dead, row rev observed, not resolved, fewer than 10 replays; run at work or closed and announced",
+    ),
+    ("dead", "dead", "resolved without replay", "state = dead, row rev observed, not resolved"),
 )
 
 KEEP_SETTLED = timedelta(days=400)  # closed work leaves by TTL then; its evidence stays
 
 LEASE_ATTRIBUTES = ("lease_token", "lease_expires_at")
+REDRIVE_ATTRIBUTES = ("redriven_early_at", "redrive_refused")
 
 
 def _ready_fields(dispatch_due: datetime) -> dict[str, object]:
@@ -320,8 +326,19 @@ def _end(job: Job, state: JobState, gained: Gained, now: datetime, write_id: str
     )
 
 
-def die(job: Job, gained: Gained, failure: Failure, reason: str, now: datetime, write_id: str) -> Write:
-    """leased, ready -> dead: a permanent failure, or attempts or age used up; every effect is known or observed."""
+def die(
+    job: Job,
+    gained: Gained,
+    failure: Failure,
+    reason: str,
+    now: datetime,
+    write_id: str,
+    cannot_tell: bool = False,
+) -> Write:
+    """leased, ready -> dead: a permanent failure, or attempts or age used up; every effect is known or observed.
+
+    `cannot_tell`: an effect may have happened and no look will ever tell; then maybe_done stays, for a replay.
+    """
     fields, append, add = _gained(job, gained)
     return Write(
         job.key,
@@ -339,8 +356,73 @@ def die(job: Job, gained: Gained, failure: Failure, reason: str, now: datetime, 
         },
         append={**append, "history": [_entry(job, now, "dead", failure.code, failure.summary)]},
         add={"rev": 1, **add},
-        remove=(*LEASE_ATTRIBUTES, "maybe_done", "dispatch_due", "not_before"),
+        remove=(*LEASE_ATTRIBUTES, "dispatch_due", "not_before", *(() if cannot_tell else ("maybe_done",))),
     )
+
+
+def replay(job: Job, change: Change, due: datetime, write_id: str) -> Write:
+    """dead -> ready: row rev observed, not resolved, replays left; in one transaction with the run's `reopen`.
+
+    Attempts and age start again; the job keeps its id, its outcomes and its history. `due`: when it is dispatched,
+    at once or, where its message is in hand, when that would count as lost.
+    """
+    return Write(
+        job.key,
+        write_id,
+        (
+            *_unresolved(job),
+            any_of(absent("replays"), before("replays", MAX_REPLAYS)),
+        ),
+        set={
+            **_ready_fields(due),
+            "replayed_at": ms(change.at),
+            "attempt": 0,
+            "throttles": 0,
+            "no_records": 0,
+            "dispatches": 0,
+        },
+        append={"history": [_by_a_person(job, change)]},
+        add={"rev": 1, "replays": 1},
+        remove=("dead_at", "reason", "reason_class", "summary", "next_action", *REDRIVE_ATTRIBUTES),
+    )
+
+
+def resolve(job: Job, change: Change, write_id: str) -> Write:
+    """dead -> dead, resolved: closed without a replay and listed no more; row rev observed, not resolved."""
+    return Write(
+        job.key,
+        write_id,
+        _unresolved(job),
+        set={
+            "resolved_at": ms(change.at),
+            "resolved_by": change.actor,
+            "expires_at": int((change.at + KEEP_SETTLED).timestamp()),
+        },
+        append={"history": [_by_a_person(job, change)]},
+        add={"rev": 1},
+        remove=("open_pk", "open_sk"),
+    )
+
+
+def redriven_early(job: Job, now: datetime, write_id: str) -> Write:
+    """dead, its message redriven so soon that it may be an old copy: recorded once, for `status` to tell."""
+    return Write(
+        job.key, write_id, (*_unresolved(job), absent("redriven_early_at")), set={"redriven_early_at": ms(now)}
+    )
+
+
+def redrive_refused(job: Job, code: str, write_id: str) -> Write:
+    """dead, its message redriven while a rule forbids a replay: recorded once, for `status` to tell."""
+    return Write(job.key, write_id, (*_unresolved(job), absent("redrive_refused")), set={"redrive_refused": code})
+
+
+def _unresolved(job: Job) -> tuple[Condition, ...]:
+    return (*_observed(job, JobState.DEAD), absent("resolved_at"))
+
+
+def _by_a_person(job: Job, change: Change) -> Row:
+    entry = {"at": ms(change.at), "attempt": job.attempt, "event": change.change}
+    return {**entry, "actor": change.actor, "reason": change.reason}
 
 
 @dataclass(frozen=True, slots=True)

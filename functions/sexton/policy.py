@@ -81,6 +81,7 @@ class Policy(BaseModel):
     timezone: Zone = "UTC"
     mode: Literal["report", "enforce"] = "report"
     approval: Literal["first", "always", "none"] = "first"
+    approvers: Annotated[StrictInt, Field(ge=1, le=2)] = 1
     source: S3Source
     retain: RetainField
     short_retention: StrictBool = False

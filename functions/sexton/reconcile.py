@@ -8,24 +8,28 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sexton import job_transitions, keys, run_transitions
+from sexton.approval import PLAN_TTL
 from sexton.closing import Closing
-from sexton.decision import judge
+from sexton.controls import Controls
 from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass, SextonError
+from sexton.instant import latest
 from sexton.job import OPEN, Job, JobState, Limits, last_failure
 from sexton.job_transitions import NOTHING, Gained
 from sexton.judging import FreshLook
 from sexton.ledger import Ledger
 from sexton.outcome import Outcome, count
+from sexton.planning import planning_exceeded
 from sexton.policy import Policy
 from sexton.ports import Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
 from sexton.reading import open_items, policy_of, record
-from sexton.run import AT_WORK, WAITING, Run, RunState
-from sexton.settling import EFFECT_UNKNOWN
+from sexton.run import AT_WORK, SEXTON, WAITING, Change, Run, RunState
+from sexton.settling import BREAKER, EFFECT_UNKNOWN, EVIDENCE_ALTERED
 from sexton.starting import Policies
 from sexton.table import Applied, Refused, Write
 from sexton.target import Target
+from sexton.targets import judge_of
 
-PLAN_TTL = timedelta(days=7)
+FINISHED_TO_JUDGE = 20  # jobs, before their dead ones are a share of anything
 RESERVE = timedelta(seconds=20)  # of the function's time; what is left waits for the next tick
 
 
@@ -39,7 +43,7 @@ class Reconciling:
 
     ledger: Ledger
     evidence: Evidence
-    target: Callable[[Policy], Target]
+    target: Callable[[Policy, Run], Target]
     discovery: Discovery
     gauges: Gauges
     closing: Closing
@@ -85,17 +89,18 @@ class Reconciling:
         if run.closed:
             self.closing.announce(run)
             return []
-        now = self.clock()
+        now, controls = self.clock(), self.ledger.controls()
         policy = self.policies.get(run.policy)
         run = self._note_mismatch(run, policy, now)
-        reason = self._reason_to_invalidate(run, policy, now)
+        reason = self._reason_to_invalidate(run, policy, controls, now)
         run = self._invalidated(run, *reason) if reason else run
-        if run.state in (RunState.PLANNING, RunState.PLANNED):
+        if run.state is RunState.INVALIDATED:
+            return [run] if self._cancel_all(run, policy) else []
+        if run.state in (RunState.PLANNING, RunState.PLANNED) and not controls.paused(run.policy):
             self._resume_planning(run, now)
-        has_ended = (run.state in AT_WORK and self._keep_working(run, policy, now)) or (
-            run.state is RunState.INVALIDATED and self._cancel_all(run, policy)
-        )
-        return [run] if has_ended else []
+        if run.state in (*AT_WORK, RunState.HALTED):
+            self._expire_leases(run, now)
+        return [run] if run.state in AT_WORK and self._keep_working(run, policy, controls, now) else []
 
     # the policy's version, and what ends a run by itself
 
@@ -109,13 +114,15 @@ class Reconciling:
         written = self.ledger.table.write(run_transitions.note_mismatch(run, now if differs else None, self.token()))
         return Run.from_row(written.row) if isinstance(written, Applied) and written.row else run
 
-    def _reason_to_invalidate(self, run: Run, policy: Policy | None, now: datetime) -> tuple[str, str] | None:
+    def _reason_to_invalidate(
+        self, run: Run, policy: Policy | None, controls: Controls, now: datetime
+    ) -> tuple[str, str] | None:
         if run.state is RunState.INVALIDATED:
             return None
         if run.mismatch_since is not None and now - run.mismatch_since >= self.mismatch:
             deployed = f"version {policy.version[:12]}" if policy else "no such policy"
             return "policy_changed", f"it was planned under version {run.policy_version[:12]}, deployed is {deployed}"
-        if run.state is RunState.PLANNING and policy and now - run.created_at > policy.limits.max_planning:
+        if run.state is RunState.PLANNING and policy and planning_exceeded(run, policy, controls, now):
             return "planning_exceeded", "planning took longer than the policy's max_planning"
         if run.state in WAITING and run.planned_at is not None and now - run.planned_at >= PLAN_TTL:
             return "plan_expired", f"its plan is older than {PLAN_TTL.days} days"
@@ -137,28 +144,54 @@ class Reconciling:
 
     # a run at work
 
-    def _keep_working(self, run: Run, policy: Policy | None, now: datetime) -> bool:
-        """Recover what was lost or abandoned; True when nothing seems open any more."""
-        if run.mismatch_since is not None or policy is None:
-            return False  # nothing more goes under the old rule; a deploy that is only half done ends by itself
-        nothing_open = True
-        for job in self.ledger.open_jobs(run.run_id, JobState.LEASED):
-            nothing_open = False
+    def _expire_leases(self, run: Run, now: datetime) -> None:
+        """Make ready what a worker left: of a halted or paused run too, so that it can be resumed at once."""
+        for job in self.ledger.open_jobs(run.run_id, JobState.LEASED, up_to=now):
             if job.lease_expires_at is not None and job.lease_expires_at < now:
                 self._expire(job, now)
+
+    def _keep_working(self, run: Run, policy: Policy | None, controls: Controls, now: datetime) -> bool:
+        """Recover what was lost or abandoned; True when nothing seems open any more.
+
+        While it is paused nothing is sent and nothing dies.
+        """
+        if run.mismatch_since is not None or policy is None:
+            return False  # nothing more goes under the old rule; a deploy that is only half done ends by itself
+        paused = controls.paused(run.policy) is not None
+        nothing_open = not any(self.ledger.open_jobs(run.run_id, JobState.LEASED))
         limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
+        resumed_at = latest(run.resumed_at, controls.resumed_at(run.policy))
         due = run.state is RunState.DISPATCHING
         used_up: list[Job] = []
         for job in self.ledger.open_jobs(run.run_id, JobState.READY):
             nothing_open = False
-            if job.used_up(limits, now, run.resumed_at) and not job.may_split(limits):
+            if paused:
+                break
+            if job.used_up(limits, now, resumed_at) and not job.may_split(limits):
                 used_up.append(job)
             elif job.dispatch_due is not None and job.dispatch_due <= now:
                 due = True
-        if due:
+        if not paused and not nothing_open and self._breaks(run, policy):
+            return False
+        if due and not paused:
             self.discovery.resume(run.run_id)
         self._each_job(used_up, lambda job: self._give_up(job, run, policy))
         return nothing_open and not due and run.state is RunState.DRAINING
+
+    def _breaks(self, run: Run, policy: Policy) -> bool:
+        """Halt a run too much of which is dead since it was last resumed."""
+        dead = sum(1 for _ in self.ledger.open_jobs(run.run_id, JobState.DEAD)) - run.dead_baseline
+        if dead <= 0:
+            return False  # the index alone: most ticks need no scan
+        dead, finished = self.ledger.finished(run.run_id)
+        dead, finished = dead - run.dead_baseline, finished - run.finished_baseline
+        if finished < FINISHED_TO_JUDGE or dead <= policy.limits.max_dead_share * finished:
+            return False
+        why = f"{dead} of {finished} jobs are dead, limits.max_dead_share is {policy.limits.max_dead_share:.1%}"
+        change = Change(at=self.clock(), actor=SEXTON, change="halted", reason=why, detail=BREAKER)
+        if self.ledger.halt(run, change, self.token):
+            self.log("run_halted", run_id=run.run_id, policy=run.policy, reason=BREAKER, why=why)
+        return True
 
     def _each_job(self, jobs: Iterable[Job], do: Callable[[Job], object]) -> None:
         """A job that cannot be looked at now must not keep the others waiting. Raises TickFailed at the end."""
@@ -200,7 +233,7 @@ class Reconciling:
                 raise
             return NOTHING, _cannot_tell(failed.failure)
         except EvidenceAltered as altered:
-            return NOTHING, Failure(ReasonClass.PERMANENT, "evidence_altered", str(altered))
+            return NOTHING, Failure(ReasonClass.PERMANENT, EVIDENCE_ALTERED, str(altered))
 
     def _observed(self, job: Job, run: Run, deployed: Policy | None) -> tuple[Gained, Failure | None]:
         """What a read-only look makes certain: absent was done, changed is to be left alone. The rest stays open."""
@@ -208,8 +241,8 @@ class Reconciling:
             return NOTHING, None
         policy = policy_of(self.evidence, run, deployed)
         opened = open_items(self.evidence, job)
-        items, judged = [item for _, item in opened], judge(policy, run.cutoff)
-        fresh = FreshLook.of(self.target(policy), judged, items, job.span, self.clock)
+        items, judged = [item for _, item in opened], judge_of(policy, run)
+        fresh = FreshLook.of(self.target(policy, run), judged, items, job.span, self.clock)
         found = [fresh.ended(index, planned, maybe_done=True) for index, planned in opened]
         ended = [each for each in found if isinstance(each, Outcome)]
         unseen = next((_cannot_tell(each) for each in found if isinstance(each, Failure)), None)

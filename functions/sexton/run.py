@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from sexton.instant import Instant, from_stamp, ms, stamp
 from sexton.table import Key, Row
 
-RUN_ID = re.compile(r"(?P<policy>[a-z][a-z0-9-]{1,47})\.(?P<stamp>\d{8}T\d{6}Z)\.(?P<n>[1-9]\d{0,3})", re.ASCII)
+RUN_ID = re.compile(
+    r"(?P<policy>[a-z][a-z0-9-]{1,47})\.(?P<stamp>\d{8}T\d{6}Z)\.(?P<undo>u?)(?P<n>[1-9]\d{0,3})", re.ASCII
+)
 RUNS = "RUNS"  # the open index's partition of runs that are not closed
 ATTENTION = "ATTENTION"  # and of closed runs that need a person: dead jobs, or books that do not balance
 
@@ -39,19 +41,28 @@ Mode = Literal["report", "enforce"]
 
 @dataclass(frozen=True, slots=True)
 class RunId:
-    """`<policy>.<YYYYMMDDTHHMMSSZ>.<n>`: n counts the issues of one scheduled time, from 1."""
+    """`<policy>.<YYYYMMDDTHHMMSSZ>.<n>`: n counts the issues of one scheduled time, from 1.
+
+    An undo is `<policy>.<YYYYMMDDTHHMMSSZ>.u<n>`, with the time of the run that it undoes; n counts the undos.
+    """
 
     policy: str
     scheduled_time: datetime
     n: int = 1
+    undo: bool = False
 
     def __str__(self) -> str:
-        return f"{self.policy}.{stamp(self.scheduled_time)}.{self.n}"
+        return f"{self.policy}.{stamp(self.scheduled_time)}.{'u' if self.undo else ''}{self.n}"
 
     @property
     def key(self) -> Key:
-        """The run row's key."""
-        return Key(f"POLICY#{self.policy}", f"{issues_prefix(self.scheduled_time)}{self.n:04d}")
+        """The run row's key: the undos of a time sort after its issues."""
+        return Key(f"POLICY#{self.policy}", f"{issues_prefix(self.scheduled_time)}{self.number}")
+
+    @property
+    def number(self) -> str:
+        """n in four digits, so that it sorts; of an undo with a `U` before."""
+        return f"{'U' if self.undo else ''}{self.n:04d}"
 
     @staticmethod
     def parse(text: str) -> RunId:
@@ -59,11 +70,11 @@ class RunId:
         match = RUN_ID.fullmatch(text)
         if not match:
             raise ValueError(f"{text!r} is no run id; one looks like logs-expire.20261130T020000Z.1")
-        return RunId(match["policy"], from_stamp(match["stamp"]), int(match["n"]))
+        return RunId(match["policy"], from_stamp(match["stamp"]), int(match["n"]), undo=bool(match["undo"]))
 
 
 def issues_prefix(scheduled_time: datetime) -> str:
-    """The sort key prefix of all issues of a scheduled time."""
+    """The sort key prefix of all issues and undos of a scheduled time."""
     return f"RUN#{stamp(scheduled_time)}#"
 
 
@@ -109,6 +120,7 @@ class Change(BaseModel):
     change: str
     reason: str
     detail: str | None = None
+    request: str | None = None  # that it came with, where one request changes many jobs
 
     def to_row(self) -> Row:
         """The change as a row's list holds it."""
@@ -131,6 +143,8 @@ class Run(BaseModel):
     rev: int
     created_at: Instant
     started_by: str
+    undoes: str | None = None
+    undone_by: tuple[str, ...] = ()
     reason: str | None = None
     message: str | None = None
     planner_token: str | None = None
@@ -143,17 +157,21 @@ class Run(BaseModel):
     versioned: bool = False
     digest: str | None = None
     held_because: tuple[str, ...] = ()
+    approved_by: str | None = None
+    approved_at: Instant | None = None
     planned_at: Instant | None = None
     halted_from: RunState | None = None
     halted_at: Instant | None = None
     resumed_at: Instant | None = None
     dead_baseline: int = 0
     finished_baseline: int = 0
+    replays: int = 0
     changes: tuple[Change, ...] = ()
     mismatch_since: Instant | None = None
     report_revision: int = 0
     balanced: bool | None = None
     closed_at: Instant | None = None
+    open_pk: str | None = None
 
     @staticmethod
     def from_row(row: Row) -> Run:
@@ -163,7 +181,7 @@ class Run(BaseModel):
     @property
     def id(self) -> RunId:
         """The id in its parts."""
-        return RunId(self.policy, self.scheduled_time, self.n)
+        return RunId(self.policy, self.scheduled_time, self.n, undo=self.undoes is not None)
 
     @property
     def key(self) -> Key:
@@ -183,4 +201,4 @@ class Run(BaseModel):
 
 def open_sk(run_id: RunId) -> str:
     """The run's place among the runs that are not closed."""
-    return f"{run_id.policy}#{stamp(run_id.scheduled_time)}#{run_id.n:04d}"
+    return f"{run_id.policy}#{stamp(run_id.scheduled_time)}#{run_id.number}"

@@ -176,6 +176,62 @@ def move(run: Run, state: RunState, write_id: str) -> Write:
     )
 
 
+def approve(run: Run, change: Change, approved: Sequence[str], write_id: str) -> list[Write]:
+    """awaiting_approval, reported -> dispatching, and the slot: run rev and digest observed, no run of the policy open.
+
+    `approved` are the policy's versions that were approved before. What held the run stays on it.
+    """
+    go = Write(
+        run.key,
+        write_id,
+        (equals("state", run.state.value), equals("rev", run.rev), equals("digest", run.digest)),
+        set={
+            "state": RunState.DISPATCHING.value,
+            "mode": "enforce",
+            "approved_by": change.actor,
+            "approved_at": ms(change.at),
+        },
+        append=_noted(change),
+        add={"rev": 1},
+    )
+    version = run.policy_version
+    slot = Write(
+        policy_key(run.policy),
+        write_id,
+        (absent("open_run"),),
+        set={"open_run": run.run_id},
+        append={} if version in approved else {"approved_versions": [version]},
+    )
+    return [go, slot]
+
+
+def reopen(run: Run, change: Change | None, write_id: str) -> Write:
+    """completed -> draining, or at work as before, by the replay of a job in the same transaction; run rev observed.
+
+    A completed run only once its closing was announced: else that would list it no more.
+    """
+    was_closed = run.state is RunState.COMPLETED
+    reopened = {"state": RunState.DRAINING.value, "open_pk": RUNS, "open_sk": open_sk(run.id)}
+    return Write(
+        run.key,
+        write_id,
+        (
+            one_of("state", [state.value for state in (*AT_WORK, RunState.COMPLETED)]),
+            equals("rev", run.rev),
+            *((equals("open_pk", ATTENTION),) if was_closed else ()),
+        ),
+        set=reopened if was_closed else {},
+        append=_noted(change),
+        add={"rev": 1, "replays": 1},
+        remove=("closed_at", "expires_at", "balanced") if was_closed else (),
+    )
+
+
+def note(run: Run, change: Change, write_id: str) -> Write:
+    """What was done to one of the run's jobs without moving the run; the run is there."""
+    return Write(run.key, write_id, (equals("run_id", run.run_id),), append=_noted(change))
+
+
 def free_slot(run: Run, write_id: str) -> Write:
     """Free the policy's slot: the policy row still names this run."""
     return Write(policy_key(run.policy), write_id, (equals("open_run", run.run_id),), remove=("open_run",))

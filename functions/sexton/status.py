@@ -9,11 +9,11 @@ from itertools import chain, islice
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
+from sexton.approval import PLAN_TTL
 from sexton.dead_letters import DeadLetter, letter, listed_runs
 from sexton.instant import from_ms
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
-from sexton.reconcile import PLAN_TTL
 from sexton.run import WAITING, Run, RunId, RunState
 from sexton.waiting import why_unfinished
 

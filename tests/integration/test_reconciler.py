@@ -9,7 +9,7 @@ import pytest
 from sexton.errors import Failure, ReasonClass
 from sexton.job import Job
 from sexton.policy import Policy
-from sexton.reconcile import PLAN_TTL, TickFailed
+from sexton.reconcile import TickFailed
 from sexton.run import Run
 from sexton.run_transitions import PLANNER_LEASE
 from sexton.table import Key
