@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from sexton.aws.settings import LEASE_MARGIN, VISIBILITY_FACTOR
 from sexton.duration import to_text
 from sexton.policy import Policy, PolicyError, Problem
+from sexton.problem import in_words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -102,7 +103,7 @@ def read(context: Callable[[str], Any]) -> Config:
     try:
         return Config.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        problems = (f"-c {e['loc'][0]}={e['input']}: {e['msg']}" for e in error.errors())
+        problems = (f"-c {e['loc'][0]}={e['input']}: {in_words(e)}" for e in error.errors())
         raise ConfigError("\n".join(problems)) from error
 
 

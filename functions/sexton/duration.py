@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated
@@ -13,21 +14,35 @@ from sexton.problem import refused, shown
 
 EXAMPLE = "an ISO 8601 duration such as PT6H or P1D"
 
+_IN_WORDS = re.compile(
+    r"P?T?(\d{1,6})\s*(seconds?|minutes?|min|hours?|days?|weeks?|months?|years?|[shdwy])", re.IGNORECASE
+)
 
-def parse(value: object) -> tuple[Decimal, timedelta]:
+
+def parse(value: object, example: str = EXAMPLE) -> tuple[Decimal, timedelta]:
     """Read an ISO 8601 duration as months and a fixed rest, of any sign.
 
-    Raises PydanticCustomError saying what to write instead.
+    Raises PydanticCustomError saying what to write instead: the duration that the text seems to mean, or the example.
     """
     if not isinstance(value, str):
-        raise refused(f"{shown(value)} is not a duration", EXAMPLE)
+        raise refused(f"{shown(value)} is not a duration", example)
     try:
         length = isodate.parse_duration(value)
     except (isodate.ISO8601Error, OverflowError) as error:
-        raise refused(f"{shown(value)} is not a duration that can be read", EXAMPLE) from error
+        raise refused(f"{shown(value)} is not a duration that can be read", _meant(value) or example) from error
     if isinstance(length, isodate.Duration):
         return Decimal(length.years) * 12 + Decimal(length.months), length.tdelta
     return Decimal(0), length
+
+
+def _meant(text: str) -> str:
+    """The duration of `30 days`, `6h` or `P6H`, or nothing."""
+    found = _IN_WORDS.fullmatch(text.strip())
+    if not found:
+        return ""
+    number, unit = found[1], found[2]
+    clock = unit.lower().startswith(("s", "h", "mi"))
+    return f"P{'T' if clock else ''}{number}{unit[0].upper()}"
 
 
 def parse_fixed(value: object) -> timedelta:

@@ -23,8 +23,8 @@ from pydantic import (
     StrictInt,
     Tag,
     ValidationError,
+    ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from sexton.duration import FixedDuration, to_text
@@ -32,8 +32,8 @@ from sexton.key_date import KeyDate, TagDate
 from sexton.limits import SHORTEST_MAX_AGE, Limits
 from sexton.policy_check import explain, missing
 from sexton.policy_file import PolicyFile, read_policy_file
-from sexton.problem import PolicyError, Problem, refused
-from sexton.retain import RetainField
+from sexton.problem import CHECKED, PolicyError, Problem, refused
+from sexton.retain import Retain, RetainField
 from sexton.retry import worst_wait
 from sexton.schedule import Schedule, Zone
 from sexton.source import S3Source
@@ -84,13 +84,66 @@ class Policy(BaseModel):
     approvers: Annotated[StrictInt, Field(ge=1, le=2)] = 1
     source: S3Source
     retain: RetainField
-    short_retention: StrictBool = False
-    age_from: AgeFrom = "last_modified"
-    action: Literal["expire", "purge", "abort"] = "expire"
-    recovery: Literal["versioning", "backup", "none"] | None = None
+    short_retention: Annotated[StrictBool, CHECKED] = False
+    age_from: Annotated[AgeFrom, CHECKED] = "last_modified"
+    action: Annotated[Literal["expire", "purge", "abort"], CHECKED] = "expire"
+    recovery: Annotated[Literal["versioning", "backup", "none"] | None, CHECKED] = None
     limits: Limits = Limits()
-    slo: FixedDuration = timedelta(days=1)
-    job_size: Annotated[StrictInt, Field(ge=1, le=1000)] = 1000
+    slo: Annotated[FixedDuration, CHECKED] = timedelta(days=1)
+    job_size: Annotated[StrictInt, Field(ge=1, le=1000), CHECKED] = 1000
+
+    # Fields are checked against each other one by one, in their order, each with those before it that are good in
+    # themselves (`info.data`): so that nothing that is wrong hides anything else.
+
+    @field_validator("short_retention")
+    @classmethod
+    def _retention_meant(cls, short: bool, info: ValidationInfo) -> bool:
+        retain: Retain | None = info.data.get("retain")
+        if retain and retain.under_a_day and not short:
+            raise refused(
+                f"retain {retain} is under a day",
+                "P1D or more, or set short_retention: true if you mean it",
+                at="..retain",
+            )
+        return short
+
+    @field_validator("age_from")
+    @classmethod
+    def _age_readable(cls, age_from: object, info: ValidationInfo) -> object:
+        source: S3Source | None = info.data.get("source")
+        if source and isinstance(age_from, TagDate) and source.kind == "s3_uploads":
+            raise refused("an incomplete upload has no tags", "age_from: last_modified")
+        if source and source.versions == "noncurrent" and age_from != "last_modified":
+            raise refused("the age of a noncurrent version counts from when it became noncurrent", "no age_from")
+        return age_from
+
+    @field_validator("action")
+    @classmethod
+    def _action_fits(cls, action: str, info: ValidationInfo) -> str:
+        source: S3Source | None = info.data.get("source")
+        if source is None:
+            return action
+        fitting = ("purge",) if source.versions == "noncurrent" else ACTIONS[source.kind]
+        if action not in fitting:
+            what = "noncurrent versions" if source.versions == "noncurrent" else f"source kind {source.kind}"
+            raise refused(f"action {action} is not for {what}", " or ".join(fitting))
+        return action
+
+    @field_validator("recovery")
+    @classmethod
+    def _recovery_known(cls, recovery: str | None, info: ValidationInfo) -> str | None:
+        if info.data.get("mode") == "enforce" and recovery is None:
+            raise refused(
+                "an enforcing policy must say how a deletion can be taken back",
+                "recovery: versioning, backup or none",
+            )
+        action = info.data.get("action", "expire")
+        if action != "expire" and recovery == "versioning":
+            raise refused(
+                f"what action {action} removes has no version behind it that could come back",
+                "recovery: backup or none",
+            )
+        return recovery
 
     @field_validator("slo")
     @classmethod
@@ -99,81 +152,41 @@ class Policy(BaseModel):
             raise refused(f"slo {to_text(slo)} is longer than a message can live", f"{to_text(LONGEST_SLO)} or less")
         return slo
 
-    @model_validator(mode="after")
-    def _retention_meant(self) -> Self:
-        if self.retain.under_a_day and not self.short_retention:
-            raise refused(
-                f"retain {self.retain} is under a day",
-                "P1D or more, or set short_retention: true if you mean it",
-                at="retain",
-            )
-        return self
+    @field_validator("slo")
+    @classmethod
+    def _retries_leave_room(cls, slo: timedelta, info: ValidationInfo) -> timedelta:
+        limits: Limits | None = info.data.get("limits")
+        waits = worst_wait(limits.max_attempts) if limits else timedelta(0)
+        window = limits.max_age + waits if limits else timedelta(0)
+        room = slo * (1 - REVIEW_SHARE)
+        if limits is None or window <= room:
+            return slo
+        longest, shortest_slo = (room - waits) // MINUTE * MINUTE, -(-window / (1 - REVIEW_SHARE) // MINUTE) * MINUTE
+        shorter = f"limits.max_age: {to_text(longest)} at most, or " if longest >= SHORTEST_MAX_AGE else ""
+        raise refused(
+            f"a job can be retried for {to_text(window)}, which leaves less than a quarter of the slo"
+            f" of {to_text(slo)} for review",
+            f"{shorter}slo: {to_text(shortest_slo)} or more",
+            at="..limits.max_age" if "max_age" in limits.model_fields_set else "",
+        )
 
-    @model_validator(mode="after")
-    def _recovery_known(self) -> Self:
-        if self.mode == "enforce" and self.recovery is None:
+    @field_validator("job_size")
+    @classmethod
+    def _parts_can_be_numbered(cls, job_size: int, info: ValidationInfo) -> int:
+        limits: Limits | None = info.data.get("limits")
+        if limits and ceil(limits.max_items / job_size) > MAX_PARTS:
             raise refused(
-                "an enforcing policy must say how a deletion can be taken back",
-                "recovery: versioning, backup or none",
-                at="recovery",
+                f"max_items {limits.max_items} in jobs of {job_size} makes more than {MAX_PARTS} parts",
+                f"limits.max_items: {MAX_PARTS * job_size} at most,"
+                f" or job_size: {ceil(limits.max_items / MAX_PARTS)} or more",
+                at="..limits.max_items",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _action_fits(self) -> Self:
-        fitting = ("purge",) if self.source.versions == "noncurrent" else ACTIONS[self.source.kind]
-        if self.action not in fitting:
-            what = "noncurrent versions" if self.source.versions == "noncurrent" else f"source kind {self.source.kind}"
-            raise refused(f"action {self.action} is not for {what}", " or ".join(fitting), at="action")
-        if self.action != "expire" and self.recovery == "versioning":
-            raise refused(
-                f"what action {self.action} removes has no version behind it that could come back",
-                "recovery: backup or none",
-                at="recovery",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _age_readable(self) -> Self:
-        if isinstance(self.age_from, TagDate) and self.source.kind == "s3_uploads":
-            raise refused("an incomplete upload has no tags", "age_from: last_modified", at="age_from")
-        if self.source.versions == "noncurrent" and self.age_from != "last_modified":
-            raise refused(
-                "the age of a noncurrent version counts from when it became noncurrent", "no age_from", at="age_from"
-            )
-        return self
+        return job_size
 
     @property
     def needs_tags(self) -> bool:
         """Whether an item cannot be judged without its tags."""
         return self.source.needs_tags or isinstance(self.age_from, TagDate)
-
-    @model_validator(mode="after")
-    def _retries_leave_room(self) -> Self:
-        waits = worst_wait(self.limits.max_attempts)
-        window = self.limits.max_age + waits
-        room = self.slo * (1 - REVIEW_SHARE)
-        if window <= room:
-            return self
-        longest, shortest_slo = (room - waits) // MINUTE * MINUTE, -(-window / (1 - REVIEW_SHARE) // MINUTE) * MINUTE
-        shorter = f"limits.max_age: {to_text(longest)} at most, or " if longest >= SHORTEST_MAX_AGE else ""
-        raise refused(
-            f"a job can be retried for {to_text(window)}, which leaves less than a quarter of the slo"
-            f" of {to_text(self.slo)} for review",
-            f"{shorter}slo: {to_text(shortest_slo)} or more",
-            at="limits.max_age" if "max_age" in self.limits.model_fields_set else "slo",
-        )
-
-    @model_validator(mode="after")
-    def _parts_can_be_numbered(self) -> Self:
-        if ceil(self.limits.max_items / self.job_size) > MAX_PARTS:
-            raise refused(
-                f"max_items {self.limits.max_items} in jobs of {self.job_size} makes more than {MAX_PARTS} parts",
-                f"limits.max_items: {MAX_PARTS * self.job_size} at most,"
-                f" or job_size: {ceil(self.limits.max_items / MAX_PARTS)} or more",
-                at="limits.max_items",
-            )
-        return self
 
     def __hash__(self) -> int:
         return hash((self.id, self.version))

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from sexton.policy_file import Place, PolicyFile
-from sexton.problem import Problem, shown
+from sexton.problem import Problem, shown, wanted
 
 EXAMPLES: Mapping[str, str] = {
     "id": "logs-expire",
@@ -24,15 +24,7 @@ EXAMPLES: Mapping[str, str] = {
     "retain": "P30D",
     "key_date": "'dt=%Y-%m-%d'",
 }
-_WANTED = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "model_type": "a mapping of fields",
-}
-_WANTED_EXAMPLES = {
+_EXAMPLES_OF_TYPES = {
     "string_type": "text, in quotes if it is a single word or number",
     "int_type": "digits only",
     "float_type": "a number such as 0.2",
@@ -56,11 +48,17 @@ def explain(file: PolicyFile, model: type[BaseModel], error: ErrorDetails) -> Pr
         return missing(file, (*file.found(error["loc"][:-1]), error["loc"][-1]))
     place = file.found(error["loc"])
     if kind == "policy":
-        at = tuple(context["at"].split(".")) if context["at"] else ()
-        where = file.where((*place, *at), entry=context["entry"])
+        where = file.where(_meant(place, error["loc"], context["at"]), entry=context["entry"])
         return Problem(where, context["what"], context["instead"])
     what, instead = _told(file, model, place, error)
     return Problem(file.where(place), what, instead)
+
+
+def _meant(place: Place, validated: Place, at: str) -> Place:
+    """The place of the field that a refusal names from where it was raised."""
+    if at.startswith(".."):
+        place = place[:-1] if place[-1:] == validated[-1:] else place
+    return (*place, *filter(None, at.split(".")))
 
 
 def _told(file: PolicyFile, model: type[BaseModel], place: Place, error: ErrorDetails) -> tuple[str, str]:
@@ -72,24 +70,18 @@ def _told(file: PolicyFile, model: type[BaseModel], place: Place, error: ErrorDe
         return f"{name} cannot be {_input(file, place, error)}", f"{place[-1]}: {expected}".replace("'", "")
     if kind == "string_pattern_mismatch":
         return f"{name} {shown(error['input'])} is not well formed", _ID_RULE
-    if kind in _WANTED:
-        return _wrong_type(file, place, kind)
-    bounds = [f"{word} {context[key]}" for key, word in _BOUNDS.items() if key in context]
-    if bounds:
-        return f"{name} cannot be {_input(file, place, error)}", f"a number {' and '.join(bounds)}"
-    return f"{name}: {error['msg']}", "what docs/policies.md says of this field"
+    if kind in _EXAMPLES_OF_TYPES:
+        return _wrong_type(file, place, error)
+    return f"{name} cannot be {_input(file, place, error)}", wanted(error) or "what docs/policies.md says of this field"
 
 
-_BOUNDS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
-
-
-def _wrong_type(file: PolicyFile, place: Place, kind: str) -> tuple[str, str]:
-    name, misread = _dotted(place), file.misread(place)
+def _wrong_type(file: PolicyFile, place: Place, error: ErrorDetails) -> tuple[str, str]:
+    kind, name, misread = error["type"], _dotted(place), file.misread(place)
     if kind == "string_type" and misread and misread != "nothing":
         raw = file.raw(place)
         key = "" if isinstance(place[-1], int) else f"{place[-1]}: "
         return f"{name} must be text, but YAML reads {raw} as {misread}", f'{key}"{raw}"'
-    return f"{name} must be {_WANTED[kind]}", _WANTED_EXAMPLES[kind]
+    return f"{name} must be {wanted(error)}", _EXAMPLES_OF_TYPES[kind]
 
 
 def _input(file: PolicyFile, place: Place, error: ErrorDetails) -> str:

@@ -46,7 +46,7 @@ def parse_retain(value: object) -> Retain:
     """Read a `retain` such as P30D, P3M or P1Y6M. Raises PydanticCustomError saying what to write instead."""
     if isinstance(value, Retain):
         return value
-    months, rest = parse(value)
+    months, rest = parse(value, EXAMPLE)
     if months < 0 or rest < timedelta(0) or (not months and not rest):
         raise refused(f"retain {shown(value)} is zero or negative", EXAMPLE)
     if months % 1 or rest.microseconds:

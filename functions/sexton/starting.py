@@ -17,6 +17,7 @@ from sexton.item import rfc3339
 from sexton.ledger import Ledger
 from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Token
+from sexton.problem import in_words
 from sexton.retain import cutoff
 from sexton.run import Mode, RunId, RunState
 from sexton.table import Applied
@@ -65,7 +66,7 @@ def read_trigger(event: Mapping[str, Any]) -> Trigger:
     try:
         return Trigger.model_validate(event)
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {in_words(each)}" for each in error.errors())
         raise BadEvent(f"not a trigger: {found}") from error
 
 

@@ -79,7 +79,7 @@ def test_a_context_value_that_cannot_be_fails_with_its_name(tmp_path: Path) -> N
     ],
 )
 def test_each_context_value_is_checked(name: str, value: str) -> None:
-    with pytest.raises(config.ConfigError, match=f"-c {name}={value}: "):
+    with pytest.raises(config.ConfigError, match=f"-c {name}={value}: it must be "):
         config.read({name: value}.get)
 
 

@@ -38,6 +38,37 @@ def test_broken_policy_is_refused_at_its_line(fixture: Path, tmp_path: Path) -> 
         assert "; write instead " in line
 
 
+@pytest.mark.parametrize("fixture", BROKEN, ids=lambda path: path.stem)
+def test_no_word_of_the_library_reaches_people(fixture: Path) -> None:
+    assert not re.search(
+        "[Vv]alue error|Input should|should (have|be|match)|Field required|Extra input", str(refusal(fixture))
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "instead"),
+    [
+        ("retain", "30 days", "P30D"),
+        ("retain", "1 Year", "P1Y"),
+        ("retain", "90d", "P90D"),
+        ("retain", "6 months", "P6M"),
+        ("retain", "p30d", "P30D"),
+        ("retain", "2 weeks", "P2W"),
+        ("slo", "6 hours", "PT6H"),
+        ("slo", "P6H", "PT6H"),
+        ("slo", "90 min", "PT90M"),
+        ("retain", "30", "an ISO 8601 duration such as P30D, P3M or P1Y"),
+        ("retain", "5 m", "an ISO 8601 duration such as P30D, P3M or P1Y"),
+        ("slo", "a while", "an ISO 8601 duration such as PT6H or P1D"),
+    ],
+)
+def test_a_duration_in_words_is_told_as_it_is_written(tmp_path: Path, field: str, text: str, instead: str) -> None:
+    good = (FIXTURES / "same-id" / "a.yaml").read_text()
+    (tmp_path / "a.yaml").write_text(re.sub(rf"^{field}:.*\n", "", good, flags=re.MULTILINE) + f'\n{field}: "{text}"\n')
+    (problem,) = refusal(tmp_path).problems
+    assert problem.instead == instead
+
+
 def test_problems_of_all_files_are_told_together(tmp_path: Path) -> None:
     for name in ("empty", "tab", "short-retention"):
         (tmp_path / f"{name}.yaml").write_bytes((FIXTURES / "broken" / f"{name}.yaml").read_bytes())
