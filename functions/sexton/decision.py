@@ -25,6 +25,8 @@ Reason = Literal[
     "kept_latest",
     "null_version",
     "delete_marker",
+    "placed",
+    "nothing_behind",
 ]
 
 
@@ -51,6 +53,8 @@ CURRENT_VERSION = Decision("keep", "current_version")
 KEPT_LATEST = Decision("keep", "kept_latest")
 NULL_VERSION = Decision("keep", "null_version")
 DELETE_MARKER = Decision("keep", "delete_marker")
+PLACED = Decision("remove", "placed")  # of an undo: a delete marker that the undone run placed
+NOTHING_BEHIND = Decision("keep", "nothing_behind")  # of an undo: no object would come back
 
 Judge = Callable[[Item], Decision]
 DateOf = Callable[[Item], datetime | None]

@@ -18,7 +18,7 @@ class Item(NamedTuple):
     `etag` keeps S3's double quotes: it is compared and sent back, never interpreted.
 
     Of a version, `rank` counts the noncurrent ones of its key from the newest (0: it is the current one), and
-    `noncurrent_since` is the date of its successor. A delete marker that is `alone` hides nothing any more. `tags`
+    `noncurrent_since` is the date of its successor. A delete marker that is `alone` hides nothing. `tags`
     are None until they were read, and where they could not be.
     """
 
@@ -82,7 +82,7 @@ def to_fields(item: Item) -> dict[str, object]:
     if item.rank:
         fields["rank"] = item.rank
     if item.is_marker:
-        fields["delete_marker"] = "alone" if item.alone else "noncurrent"
+        fields["delete_marker"] = "alone" if item.alone else "noncurrent" if item.rank else "current"
     if item.tags is not None:
         fields["tags"] = dict(item.tags)
     return fields

@@ -40,8 +40,11 @@ class Ledger:
 
     def issues(self, policy: str, scheduled_time: datetime) -> list[Run]:
         """Every run of one scheduled time, in order of n."""
-        pk = policy_key(policy).pk
-        return [Run.from_row(row) for row in self._all(pk, issues_prefix(scheduled_time))]
+        return [run for run in self._of_time(policy, scheduled_time) if run.undoes is None]
+
+    def undos(self, policy: str, scheduled_time: datetime) -> list[Run]:
+        """Every undo of a run of one scheduled time, in order of n."""
+        return [run for run in self._of_time(policy, scheduled_time) if run.undoes is not None]
 
     def runs(self, policy: str) -> Iterator[Run]:
         """Every run of a policy, the latest scheduled time first."""
@@ -75,6 +78,9 @@ class Ledger:
     def malformed(self, day: datetime) -> Iterator[Row]:
         """The records of a day's messages that were none of ours, or claimed what the ledger does not say."""
         return self._all(malformed.partition(day), malformed.MESSAGE)
+
+    def _of_time(self, policy: str, scheduled_time: datetime) -> Iterator[Run]:
+        return (Run.from_row(row) for row in self._all(policy_key(policy).pk, issues_prefix(scheduled_time)))
 
     def _all(self, pk: str, prefix: str, descending: bool = False) -> Iterator[Row]:
         page: Rows | None = None

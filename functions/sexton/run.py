@@ -17,6 +17,7 @@ RUN_ID = re.compile(
     r"(?P<policy>[a-z][a-z0-9-]{1,47})\.(?P<stamp>\d{8}T\d{6}Z)\.(?P<undo>u?)(?P<n>[1-9]\d{0,3})", re.ASCII
 )
 RUNS = "RUNS"  # the open index's partition of runs that are not closed
+SEXTON = "sexton"  # the actor of what nobody asked for
 ATTENTION = "ATTENTION"  # and of closed runs that need a person: dead jobs, or books that do not balance
 
 

@@ -125,7 +125,7 @@ def runs(ledger: Ledger, policy: str | None = None) -> Iterator[Run]:
     Raises UnknownPolicy for one that is not deployed and has no run.
     """
     policies = known_policies(ledger) if policy is None else [_known(ledger, policy)]
-    return merge(*map(ledger.runs, policies), key=lambda run: (run.scheduled_time, run.n), reverse=True)
+    return merge(*map(ledger.runs, policies), key=lambda run: run.key.sk, reverse=True)
 
 
 def _known(ledger: Ledger, policy: str) -> str:

@@ -29,10 +29,7 @@ class Page:
 
 
 class Target(Protocol):
-    """The items of one policy. Every method may raise CallFailed when a call failed as a whole."""
-
-    def page(self, place: Place) -> Page:
-        """List on from a place: one call, seldom two."""
+    """What a run removes. Every method may raise CallFailed when a call failed as a whole."""
 
     def read_tags(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items with their tags; those whose tags cannot be read come without."""
@@ -52,3 +49,10 @@ class Target(Protocol):
 
     def request_timeout(self) -> timedelta:
         """The longest that one call of `remove` may take."""
+
+
+class ListedTarget(Target, Protocol):
+    """The items of one policy, which planning finds by listing them."""
+
+    def page(self, place: Place) -> Page:
+        """List on from a place: one call, seldom two."""

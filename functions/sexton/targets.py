@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from sexton.decision import NOTHING_BEHIND, PLACED, Decision, Judge, judge
 from sexton.errors import SourceRefused
 from sexton.item import Item
+from sexton.markers import PlacedMarkers
 from sexton.objects import CurrentObjects
 from sexton.policy import Policy
 from sexton.ports import Bucket
-from sexton.run import Place
-from sexton.target import Target
+from sexton.run import Place, Run
+from sexton.target import ListedTarget, Target
 from sexton.uploads import IncompleteUploads
 from sexton.versions import NoncurrentVersions
 
 
-def target_of(policy: Policy, bucket: Bucket) -> Target:
+def target_of(policy: Policy, bucket: Bucket) -> ListedTarget:
     """The items of a policy in its bucket."""
     return _kind(policy)(bucket, policy.source.prefixes)
+
+
+def target_of_run(policy: Policy, run: Run, bucket: Bucket) -> Target:
+    """What a run removes: the policy's items, or the delete markers that another run of it placed."""
+    return PlacedMarkers(bucket) if run.undoes else target_of(policy, bucket)
+
+
+def judge_of(policy: Policy, run: Run) -> Judge:
+    """How a run judges what it sees: by the policy at its cutoff. Of an undo, the look itself decides."""
+    return _judge_marker if run.undoes else judge(policy, run.cutoff)
+
+
+def _judge_marker(marker: Item) -> Decision:
+    return NOTHING_BEHIND if marker.alone else PLACED
 
 
 def items_at(policy: Policy, bucket: Bucket, key: str) -> Iterator[Item]:
@@ -37,7 +53,7 @@ def of_current_objects(policy: Policy) -> bool:
     return policy.source.kind == "s3" and policy.source.versions == "current"
 
 
-def _kind(policy: Policy) -> Callable[[Bucket, Sequence[str]], Target]:
+def _kind(policy: Policy) -> Callable[[Bucket, Sequence[str]], ListedTarget]:
     if policy.source.kind == "s3_uploads":
         return IncompleteUploads
     return CurrentObjects if of_current_objects(policy) else NoncurrentVersions

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sexton import job_transitions, malformed, message, outcome, receiving, settling
-from sexton.decision import judge
 from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
 from sexton.item import Item
 from sexton.job import Job, Limits
@@ -27,6 +26,7 @@ from sexton.settling import Attempt, Kind, Next
 from sexton.starting import Policies
 from sexton.table import Applied, Row, Write
 from sexton.target import Target
+from sexton.targets import judge_of
 
 FRESH = timedelta(seconds=10)  # how old a look may be when its effect begins
 LEASE_RESERVE = timedelta(seconds=10)  # of the lease, past the longest that a call may take
@@ -65,7 +65,7 @@ class Working:
 
     ledger: Ledger
     evidence: Evidence
-    target: Callable[[Policy], Target]
+    target: Callable[[Policy, Run], Target]
     deliveries: Deliveries
     policies: Policies
     clock: Clock
@@ -104,7 +104,7 @@ class Working:
         if look.run.state not in AT_WORK or policy is None:
             row = self.ledger.table.get(claimed.job_key)
             return self._answer(delivery, claimed, receiving.met_idle(claimed, row))
-        if self.time_left() < self.target(policy).request_timeout() + 2 * self.reserve:
+        if self.time_left() < self.target(policy, look.run).request_timeout() + 2 * self.reserve:
             # The last of a slow batch: a claim now would only use up an attempt.
             return self._answer(delivery, claimed, Wait(timedelta(), "too little of the function's time is left"))
         limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
@@ -165,7 +165,7 @@ class Working:
 
     def _remove(self, job: Job, look: Look, policy: Policy, attempt: Attempt) -> None:
         """Look and remove, as many items at once as one look serves; again for those whose look grew old."""
-        target, judged = self.target(policy), judge(policy, look.run.cutoff)
+        target, judged = self.target(policy, look.run), judge_of(policy, look.run)
         left: Opened = list(attempt.items.items())
         size = at_once(len(left), job.span)
         while left:

@@ -19,7 +19,7 @@ from sexton.reconcile import Reconciling
 from sexton.run import Run, RunId
 from sexton.starting import Starting
 from sexton.target import Target
-from sexton.targets import target_of
+from sexton.targets import target_of_run
 from sexton.working import Answer, Delivery, Working
 
 from tests.fakes.bucket import FakeBucket
@@ -218,8 +218,8 @@ class World:
     def _wrapped_table(self) -> FakeTable:
         return self.trace.wrap("table", self.table)
 
-    def _target(self, policy: Policy) -> Target:
-        return target_of(policy, self._wrapped_bucket(policy.source.bucket, policy.source.account))
+    def _target(self, policy: Policy, run: Run) -> Target:
+        return target_of_run(policy, run, self._wrapped_bucket(policy.source.bucket, policy.source.account))
 
     def _wrapped_bucket(self, name: str, account: str | None = None) -> FakeBucket:
         return self.trace.wrap("bucket", self.bucket(name, account))

@@ -15,8 +15,9 @@ from sexton.aws.queue import SqsDeliveries, SqsQueue
 from sexton.aws.settings import Settings
 from sexton.aws.table import DynamoTable
 from sexton.policy import Policy
+from sexton.run import Run
 from sexton.target import Target
-from sexton.targets import target_of
+from sexton.targets import target_of_run
 
 
 class Wiring:
@@ -67,6 +68,6 @@ class Wiring:
         clients, owner = self._clients, account or self._settings.account
         return S3Bucket(clients.s3, clients.s3_deletes, name, owner, clients.delete_timeout)
 
-    def target(self, policy: Policy) -> Target:
-        """The items of a policy."""
-        return target_of(policy, self.bucket(policy.source.bucket, policy.source.account))
+    def target(self, policy: Policy, run: Run) -> Target:
+        """What a run of a policy removes."""
+        return target_of_run(policy, run, self.bucket(policy.source.bucket, policy.source.account))
