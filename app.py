@@ -18,7 +18,7 @@ def main() -> None:
     """Synthesize; leave with a message for people when a policy or a context value is wrong."""
     app = cdk.App()
     try:
-        settings = config.read(app.node.try_get_context)
+        settings = config.read(app.node.get_all_context())
         policies = load_policies(settings.policies_folder)
         config.refuse_unfit(policies, settings)
         code = bundle.code(settings.policies_folder, local=settings.local)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +20,7 @@ from sexton.problem import in_words
 ROOT = Path(__file__).resolve().parent.parent
 
 DISCOVERY_TIMEOUT = Duration.minutes(15)  # Lambda's longest; planning stops before it and is resumed by the tick
+CONTROL_TIMEOUT = Duration.seconds(60)  # a person waits for the answer
 RECONCILER_TIMEOUT = Duration.minutes(15)  # closing a run reads all its outcomes; overlapping ticks are harmless
 MEMORY_MB = 1024  # about half a vCPU: planning and deleting wait for the network
 
@@ -42,6 +45,8 @@ EVENT_BUS = "default"
 
 # An alias could be pointed at another key, and a log group takes none.
 KEY_ARN = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+"
+OUR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+CDK_NAME = re.compile(r"[@:/]")
 LONGEST_LOCK = 36_500  # days: S3's longest default retention
 
 
@@ -94,17 +99,30 @@ class Config(BaseModel):
         return Duration.seconds(self.worker_timeout * VISIBILITY_FACTOR)
 
 
-def read(context: Callable[[str], Any]) -> Config:
-    """Take the known values from a lookup of context values.
+def read(context: Mapping[str, Any]) -> Config:
+    """Take the known values from the context.
 
-    Raises ConfigError naming each value that cannot be used.
+    Raises ConfigError naming each value that cannot be used, and each name that is meant for us and unknown.
     """
-    given = {name: context(name) for name in Config.model_fields}
+    problems = [*_unknown(context)]
     try:
-        return Config.model_validate({name: value for name, value in given.items() if value is not None})
+        settings = Config.model_validate({name: context[name] for name in Config.model_fields if name in context})
     except ValidationError as error:
-        problems = (f"-c {e['loc'][0]}={e['input']}: {in_words(e)}" for e in error.errors())
+        problems += [f"-c {e['loc'][0]}={e['input']}: {in_words(e)}" for e in error.errors()]
         raise ConfigError("\n".join(problems)) from error
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return settings
+
+
+def _unknown(context: Mapping[str, Any]) -> Iterator[str]:
+    """The CDK's own names have a colon or a slash in them; some have a dash, and are none of ours unless near one."""
+    for name in sorted(context.keys() - Config.model_fields.keys()):
+        near = get_close_matches(name.lower().replace("-", "_"), Config.model_fields, n=1)
+        if near and not CDK_NAME.search(name):
+            yield f"-c {name}: there is no such context value; did you mean {near[0]}?"
+        elif OUR_NAME.fullmatch(name):
+            yield f"-c {name}: there is no such context value; there are {', '.join(Config.model_fields)}"
 
 
 def refuse_unfit(policies: Iterable[Policy], settings: Config) -> None:

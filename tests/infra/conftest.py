@@ -38,7 +38,7 @@ def stack_of(code_folder: Path, **context: object) -> SextonStack:
     (code_folder / "code.py").write_text("")
     flags: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = cdk.App(context={**flags, "policies": str(POLICIES), **context}, outdir=str(code_folder.parent / "cdk.out"))
-    settings = config.read(app.node.try_get_context)
+    settings = config.read(app.node.get_all_context())
     policies = load_policies(settings.policies_folder)
     code = cdk.aws_lambda.Code.from_asset(str(code_folder))
     return SextonStack(app, settings=settings, policies=policies, code=code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -53,10 +54,10 @@ def test_a_policy_over_the_stacks_own_evidence_is_refused(tmp_path: Path) -> Non
 
 def test_max_age_has_room_for_three_attempts_of_a_slow_worker() -> None:
     policies = load_policies(POLICIES)
-    config.refuse_unfit(policies, config.read({}.get))
+    config.refuse_unfit(policies, config.read({}))
     hasty = [p.model_copy(update={"limits": Limits(max_age=timedelta(minutes=45))}) for p in policies]
     with pytest.raises(PolicyError, match="leaves no room for 3 attempts of a worker that may take 900 s"):
-        config.refuse_unfit(hasty, config.read({"worker_timeout": "900"}.get))
+        config.refuse_unfit(hasty, config.read({"worker_timeout": "900"}))
 
 
 def test_a_context_value_that_cannot_be_fails_with_its_name(tmp_path: Path) -> None:
@@ -80,11 +81,38 @@ def test_a_context_value_that_cannot_be_fails_with_its_name(tmp_path: Path) -> N
 )
 def test_each_context_value_is_checked(name: str, value: str) -> None:
     with pytest.raises(config.ConfigError, match=f"-c {name}={value}: it must be "):
-        config.read({name: value}.get)
+        config.read({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("worker_timout", "did you mean worker_timeout?"),
+        ("workerTimeout", "did you mean worker_timeout?"),
+        ("worker-timeout", "did you mean worker_timeout?"),
+        ("alarmEmail", "did you mean alarm_email?"),
+        ("Stage", "did you mean stage?"),
+        ("colour", "there are stage, alarm_email, policies"),
+    ],
+)
+def test_an_unknown_context_value_is_refused(name: str, says: str) -> None:
+    with pytest.raises(config.ConfigError, match=f"-c {name}: there is no such context value; .*{re.escape(says)}"):
+        config.read({name: "1"})
+
+
+def test_an_unknown_context_value_is_told_beside_one_that_cannot_be() -> None:
+    with pytest.raises(config.ConfigError, match=r"(?s)-c polices: .*-c stage=UPPER: "):
+        config.read({"polices": "p", "stage": "UPPER"})
+
+
+def test_the_cdks_own_context_is_left_alone() -> None:
+    own = json.loads((ROOT / "cdk.json").read_text())["context"]
+    looked_up = {"aws:cdk:bundling-stacks": [], "availability-zones:account=1:region=r": [], "@aws-cdk/stage": True}
+    assert config.read({**own, **looked_up}) == config.Config()
 
 
 def test_context_values_of_the_command_line_are_texts() -> None:
-    settings = config.read({"worker_timeout": "6", "local": "true", "stage": "beta"}.get)
+    settings = config.read({"worker_timeout": "6", "local": "true", "stage": "beta"})
 
     assert (settings.worker_timeout, settings.local, settings.stack_name) == (6, True, "Sexton-beta")
     assert settings.visibility.to_seconds() == 36
