@@ -8,6 +8,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.aws.edge import clock, event_log, jitter, time_left, token, wired
 from sexton.aws.policies import deployed
+from sexton.instant import from_ms
 from sexton.ledger import Ledger
 from sexton.working import Answer, Delivery, Working
 
@@ -40,7 +41,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
 def _work(working: Working, record: dict[str, Any]) -> Answer:
     """One bad record must not fail the others: whatever goes wrong, its message is kept and comes again."""
     try:
-        return working.work(Delivery(record["messageId"], record["receiptHandle"], record["body"]))
+        sent_at = from_ms(int(record["attributes"]["SentTimestamp"]))
+        return working.work(Delivery(record["messageId"], record["receiptHandle"], record["body"], sent_at))
     except Exception:
         logger.exception("message_not_settled", extra={"message_id": record["messageId"]})
         return Answer.KEEP

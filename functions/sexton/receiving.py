@@ -20,7 +20,9 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class IsDead:
-    """dead: the message is failed on until SQS moves it to the dead-letter queue."""
+    """dead: the message is failed on until SQS moves it to the dead-letter queue, or was redriven from there."""
+
+    job: Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def met_idle(message: Message, row: Row | None) -> Meeting:
     if job.state in (JobState.SUCCEEDED, JobState.CANCELLED):
         return Settled()
     if job.state is JobState.DEAD:
-        return IsDead()
+        return IsDead(job)
     return Wait(LOOK_AGAIN, "its run is not at work")
 
 

@@ -22,7 +22,7 @@ from sexton.planning import planning_exceeded
 from sexton.policy import Policy
 from sexton.ports import Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
 from sexton.reading import open_items, policy_of, record
-from sexton.run import AT_WORK, SEXTON, WAITING, Change, Run, RunState
+from sexton.run import AT_WORK, ATTENTION, SEXTON, WAITING, Change, Run, RunState
 from sexton.settling import BREAKER, EFFECT_UNKNOWN, EVIDENCE_ALTERED
 from sexton.starting import Policies
 from sexton.table import Applied, Refused, Write
@@ -222,7 +222,7 @@ class Reconciling:
             self._settle(job, job_transitions.succeed(job, gained, now, token))
         else:
             failure = trouble or last_failure(job)
-            self._settle(job, job_transitions.die(job, gained, failure, failure.code, now, token))
+            self._settle(job, job_transitions.die(job, gained, failure, failure.code, now, token, trouble is not None))
 
     def _observed_or_not(self, job: Job, run: Run, policy: Policy | None) -> tuple[Gained, Failure | None]:
         """What a look made certain, or why none ever will: then the job is dead, and a person must judge."""
@@ -275,7 +275,7 @@ class Reconciling:
         gained, trouble = self._observed_or_not(job, run, policy)
         now, token = self.clock(), self.token()
         if trouble:
-            self._settle(job, job_transitions.die(job, gained, trouble, trouble.code, now, token))
+            self._settle(job, job_transitions.die(job, gained, trouble, trouble.code, now, token, cannot_tell=True))
         else:
             end = job_transitions.succeed if gained.items == job.open_items else job_transitions.cancel
             self._settle(job, end(job, gained, now, token))
@@ -310,12 +310,23 @@ class Reconciling:
             run.run_id: run for run in (*runs, *self.ledger.runs_for_a_person())
         }  # one closed just now is in both
         for run in listed.values():
-            dead[run.policy] += sum(1 for _ in self.ledger.open_jobs(run.run_id, JobState.DEAD))
+            dead_jobs = sum(1 for _ in self.ledger.open_jobs(run.run_id, JobState.DEAD))
+            if dead_jobs == 0 and run.open_pk == ATTENTION and run.balanced:
+                self._settled(run)
+            dead[run.policy] += dead_jobs
             unbalanced[run.policy] += run.balanced is False
         for policy in {*self.policies, *oldest}:
             self.gauges.put("OldestOpenJobAge", oldest[policy], policy)
         self.gauges.put("DeadJobs", dead.total())
         self.gauges.put("BooksOutOfBalance", unbalanced.total())
+
+    def _settled(self, listed: Run) -> None:
+        """List a closed run no more once a person has been through all that died; the index alone is no proof."""
+        run = self.ledger.run(listed.id)
+        if run is None or not run.closed or not run.balanced or self.time_left() < RESERVE:
+            return
+        if not any(job.state is JobState.DEAD and job.resolved_at is None for job in self.ledger.jobs(run.run_id)):
+            self.ledger.table.write(run_transitions.announced(run, needs_a_person=False, write_id=self.token()))
 
 
 def _cannot_tell(failure: Failure) -> Failure:

@@ -19,7 +19,8 @@ from sexton.observing import at_once
 from sexton.policy import Policy
 from sexton.ports import Clock, Deliveries, Evidence, Log, TimeLeft, Token
 from sexton.reading import open_items, record
-from sexton.receiving import Meeting, Mismatch, Settled, TakeOver, Wait
+from sexton.receiving import IsDead, Meeting, Mismatch, Settled, TakeOver, Wait
+from sexton.replaying import Redriven, Replaying
 from sexton.retry import Jitter, backoff
 from sexton.run import AT_WORK, Run, RunState
 from sexton.settling import Attempt, Kind, Next
@@ -41,11 +42,12 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A received message."""
+    """A received message. `sent_at`: when it was put on the queue; a redrive puts it there anew."""
 
     message_id: str
     receipt: str
     body: str
+    sent_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +139,21 @@ class Working:
             return self._refuse(delivery, "policy_mismatch", met.why)
         if isinstance(met, Settled):
             return Answer.ACK
-        wait = met.wait if isinstance(met, Wait) else timedelta()
-        why = met.why if isinstance(met, Wait) else "dead"
-        self.log("message_kept", job_id=claimed.job_id, why=why, wait_seconds=wait.total_seconds())
-        self.deliveries.hide(delivery.receipt, wait)
+        if isinstance(met, IsDead):
+            return self._answer_dead(delivery, claimed, met.job)
+        assert isinstance(met, Wait)  # what can be taken over is taken over
+        self.log("message_kept", job_id=claimed.job_id, why=met.why, wait_seconds=met.wait.total_seconds())
+        self.deliveries.hide(delivery.receipt, met.wait)
         return Answer.KEEP
+
+    def _answer_dead(self, delivery: Delivery, claimed: Message, job: Job) -> Answer:
+        """The message of a dead job is failed on; one that was redriven replays the job, which is then worked on."""
+        replaying = Replaying(self.ledger, self.policies, self.clock, self.token, self.log)
+        redriven = replaying.redrive(job, delivery.sent_at, self.visibility)
+        if redriven is Redriven.AGAIN:
+            return self.work(replace(delivery, sent_at=None))
+        wait = receiving.LOOK_AGAIN if redriven is Redriven.LATER else timedelta()
+        return self._answer(delivery, claimed, Wait(wait, "dead"))
 
     def _refuse(self, delivery: Delivery, kind: malformed.Kind, why: str) -> Answer:
         """No call on the message's word: it is recorded and failed on, until SQS moves it to the dead letters."""

@@ -139,7 +139,9 @@ class World:
 
     def work_one(self, message: Message, time_left: TimeLeft | None = None) -> Answer:
         """One received message. What the handler would catch is raised here."""
-        answer = self.working(time_left).work(Delivery(message.message_id, message.receipt, message.body))
+        answer = self.working(time_left).work(
+            Delivery(message.message_id, message.receipt, message.body, message.sent_at)
+        )
         if answer is Answer.ACK:
             self.queue.ack(message.receipt)
         return answer

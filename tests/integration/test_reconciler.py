@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from sexton.approval import PLAN_TTL
 from sexton.errors import Failure, ReasonClass
 from sexton.job import Job
 from sexton.policy import Policy

@@ -116,8 +116,8 @@ def test_a_settled_job_has_had_its_message(state: str) -> None:
 
 
 def test_a_dead_job_is_dead() -> None:
-    assert met_row(received(), row(state="dead"), LIMITS, NOW, None) == IsDead()
-    assert met_idle(received(), row(state="dead")) == IsDead()
+    assert met_row(received(), row(state="dead"), LIMITS, NOW, None) == IsDead(Job.from_row(row(state="dead")))
+    assert met_idle(received(), row(state="dead")) == IsDead(Job.from_row(row(state="dead")))
 
 
 @pytest.mark.parametrize("state", ["ready", "leased"])
