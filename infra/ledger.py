@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -14,7 +16,10 @@ READ = ("dynamodb:GetItem", "dynamodb:Query")
 # Every write is an update, also that of a new row.
 WRITE = ("dynamodb:UpdateItem",)
 OPEN = "open"
-WORKER_ROWS = ("RUN#*", "MALFORMED#*")
+WORKER_ROWS = ("RUN#*", "MALFORMED#*", "POLICY#*")  # the last holds its run's row, which it halts or reopens
+
+OPERATOR_ROWS = ("POLICY#*", "RUN#*", "CONTROL")
+APPROVER_ROWS = ("POLICY#*", "CONTROL")
 
 
 class Ledger(Construct):
@@ -54,16 +59,27 @@ class Ledger(Construct):
         self._key.grant(keeper, *TABLE, through="dynamodb")
 
     def grant_work(self, worker: iam.IRole) -> None:
-        """Read any row; write rows of jobs and of malformed messages, so no run, no pause and no hold."""
+        """Read any row; write rows of jobs, runs and malformed messages, so no pause and no hold."""
+        self._grant_rows(worker, WORKER_ROWS)
+
+    def grant_operate(self, control: iam.IRole) -> None:
+        """Read any row; write rows of policies with their runs, of jobs, of pauses and of holds."""
+        self._grant_rows(control, OPERATOR_ROWS)
+
+    def grant_approve(self, control: iam.IRole) -> None:
+        """Read any row; write rows of policies with their runs, and of holds: no job."""
+        self._grant_rows(control, APPROVER_ROWS)
+
+    def _grant_rows(self, role: iam.IRole, written: Sequence[str]) -> None:
         arns = [self.table.table_arn]
-        iam.Grant.add_to_principal(grantee=worker, actions=[*READ], resource_arns=arns)
+        iam.Grant.add_to_principal(grantee=role, actions=[*READ], resource_arns=arns)
         iam.Grant.add_to_principal(
-            grantee=worker,
+            grantee=role,
             actions=[*WRITE],
             resource_arns=arns,
-            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*WORKER_ROWS]}},
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*written]}},
         )
-        self._key.grant(worker, *TABLE, through="dynamodb")
+        self._key.grant(role, *TABLE, through="dynamodb")
 
 
 def _string(name: str) -> dynamodb.Attribute:

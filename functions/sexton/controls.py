@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict
@@ -41,6 +42,11 @@ class Pause(BaseModel):
     reason: str
     resumed_at: Instant | None = None
     history: tuple[Change, ...] = ()
+
+    def paused_at(self, at: datetime) -> bool:
+        """Whether it stood at a time that has passed."""
+        before = [change for change in self.history if change.at <= at]
+        return bool(before) and before[-1].change == "paused"
 
 
 class Hold(BaseModel):
@@ -86,6 +92,10 @@ class Controls:
     def resumed_at(self, policy: str) -> Instant | None:
         """When a pause of the policy, or of all, last ended."""
         return max((each.resumed_at for each in self._of(policy) if each.resumed_at), default=None)
+
+    def was_paused(self, policy: str, at: datetime) -> bool:
+        """Whether the policy, or all, was paused at a time that has passed."""
+        return any(each.paused_at(at) for each in self._of(policy))
 
     def _of(self, policy: str) -> list[Pause]:
         return sorted((each for each in self.pauses if each.scope in (ALL, policy)), key=lambda each: each.scope != ALL)

@@ -11,6 +11,7 @@ from sexton.errors import BadEvent, Refused, UnknownRun
 from sexton.ledger import Ledger
 from sexton.planning import Planning
 from sexton.ports import Log
+from sexton.reading import policy_to_work_by
 from sexton.run import Run, RunId
 from sexton.starting import Policies, Started, Starting, read_trigger
 
@@ -44,6 +45,8 @@ class Discovering:
         trigger = read_trigger(event)
         started = self.starting.start(trigger)
         self.log("run_triggered", run_id=started.run_id, new=started.created, skipped=started.skipped)
+        if started.run_id is None:
+            return {"run_id": None, "state": None, "created": False, "skipped": True}
         run = self._run(started.run_id)
         if started.created and trigger.plan:
             run = self._carry_on(run)
@@ -65,9 +68,12 @@ class Discovering:
 
     def _carry_on(self, run: Run) -> Run:
         """Plan and dispatch, under the run's own policy version only: others are left to the reconciler."""
-        policy = self.policies.get(run.policy)
+        policy = policy_to_work_by(self.planning.evidence, run, self.policies)
         if policy is None or policy.version != run.policy_version:
             self.log("run_left_alone", run_id=run.run_id, why="another policy version is deployed")
+            return run
+        if paused := self.ledger.controls().paused(run.policy):
+            self.log("run_left_alone", run_id=run.run_id, why=f"{paused.scope} is paused")
             return run
         run = self.dispatching.dispatch(self.planning.plan(run, policy))
         self.log("run_advanced", run_id=run.run_id, state=run.state.value, planned=run.planned, jobs=run.jobs)

@@ -10,7 +10,7 @@ from sexton import job_transitions, message, run_transitions
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
 from sexton.ports import Clock, Queue, Send, TimeLeft, Token
-from sexton.run import Run, RunState
+from sexton.run import AT_WORK, Run, RunState
 from sexton.table import Applied
 
 BATCH = 10  # SQS takes ten messages a call
@@ -57,15 +57,20 @@ class Dispatching:
                 yield job
 
     def _send_all(self, run: Run, due: Iterable[Job]) -> bool:
-        """Send in batches; False when time or window ended it before the last."""
+        """Send in batches; False when the time, the window or a person ended it before the last."""
         try:
             for batch in _batches(due):
-                if self.time_left() < RESERVE:
+                if self.time_left() < RESERVE or not self._may_send(run):
                     return False
                 self._send(run, batch)
         except _WindowFull:
             return False
         return True
+
+    def _may_send(self, run: Run) -> bool:
+        """Whether the run is still at work and not paused: asked before each batch, so that stopping beats sending."""
+        found = self.ledger.run(run.id)
+        return found is not None and found.state in AT_WORK and not self.ledger.controls().paused(run.policy)
 
     def _send(self, run: Run, jobs: list[Job]) -> None:
         """Move each row's dispatch ahead, then send those that were ours to move."""
@@ -82,7 +87,7 @@ class Dispatching:
         )
         for place, job in enumerate(moved):
             if _entry_id(place) in failures:
-                self.ledger.table.write(job_transitions.dispatch_again(job, self.clock(), self.token()))
+                self.ledger.table.write(job_transitions.due_now(job, self.clock(), self.token()))
 
     def _move(self, job: Job) -> Job | None:
         """The job after its dispatch was moved ahead; None when the row has changed since it was read."""

@@ -31,6 +31,11 @@ def from_stamp(text: str) -> datetime:
     return datetime.strptime(text, STAMP).replace(tzinfo=UTC)
 
 
+def latest(*times: datetime | None) -> datetime | None:
+    """The latest of those that are known."""
+    return max((at for at in times if at is not None), default=None)
+
+
 def _read(value: object) -> object:
     try:
         return from_ms(value) if isinstance(value, int) else value

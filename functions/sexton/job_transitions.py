@@ -151,8 +151,8 @@ def dispatch(job: Job, due: datetime, write_id: str) -> Write:
     )
 
 
-def dispatch_again(job: Job, now: datetime, write_id: str) -> Write:
-    """ready, due at once, because the queue did not take its message; row rev observed."""
+def due_now(job: Job, now: datetime, write_id: str) -> Write:
+    """ready, its dispatch due at once: the queue did not take its message, or it is parked; row rev observed."""
     return Write(job.key, write_id, _observed(job, JobState.READY), set=_ready_fields(now), add={"rev": 1})
 
 

@@ -15,6 +15,7 @@ from sexton.outcome import (
     ABSENT_AFTER_ATTEMPT,
     CHANGED,
     CHANGED_AFTER_ATTEMPT,
+    HELD,
     LOCKED,
     Ending,
     Outcome,
@@ -87,6 +88,11 @@ def after_removal(
     if came.reason_class is ReasonClass.LOCKED:
         return _skipped(index, planned, at, LOCKED)
     return came
+
+
+def held(index: int, planned: Item, at: datetime) -> Outcome:
+    """A person wants it kept, which beats everything: final for this run."""
+    return _skipped(index, planned, at, HELD)
 
 
 def _absent(index: int, planned: Item, maybe_done: bool, at: datetime) -> Outcome:

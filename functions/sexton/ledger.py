@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from sexton import malformed
+from sexton import malformed, run_transitions
 from sexton.controls import CONTROL, Controls
-from sexton.job import Job, JobState, open_sk, run_partition
-from sexton.ports import Rows, Table
-from sexton.run import ATTENTION, RUNS, Run, RunId, issues_prefix
+from sexton.job import OPEN, Job, JobState, open_sk, run_partition
+from sexton.ports import Rows, Table, Token
+from sexton.run import AT_WORK, ATTENTION, RUNS, Change, Run, RunId, issues_prefix
 from sexton.run_transitions import policy_key
-from sexton.table import Key, Row
+from sexton.table import Applied, Key, Row
 
 
 class Ledger:
@@ -34,6 +34,16 @@ class Ledger:
         """The policy row, empty where there is none yet."""
         return self.table.get(policy_key(policy)) or {}
 
+    def halt(self, run: Run, change: Change, token: Token) -> bool:
+        """Halt a run that is at work, whatever else moves it meanwhile; False when it is at work no more."""
+        at_work: Run | None = run
+        while at_work is not None and at_work.state in AT_WORK:
+            written = self.table.write(run_transitions.halt(at_work, change, token()))
+            if isinstance(written, Applied):
+                return True
+            at_work = Run.from_row(written.old) if written.old else None
+        return False
+
     def controls(self) -> Controls:
         """Every pause and hold as of now."""
         return Controls.from_rows(self._all(CONTROL, ""))
@@ -54,6 +64,14 @@ class Ledger:
         """Every job of a run in order; a child comes after its parent, so that the walk cannot miss it."""
         pk, prefix = run_partition(run_id)
         return (Job.from_row(row) for row in self._all(pk, prefix))
+
+    def finished(self, run_id: str) -> tuple[int, int]:
+        """How many jobs of a run are dead and not resolved, and how many have ended in any way."""
+        dead = finished = 0
+        for job in self.jobs(run_id):
+            dead += job.state is JobState.DEAD and job.resolved_at is None
+            finished += job.state not in OPEN
+        return dead, finished
 
     def open_jobs(self, run_id: str, state: JobState, up_to: datetime | None = None) -> Iterator[Job]:
         """Jobs in a state by the time that matters in it, eventually consistent: a hint, never a proof.

@@ -22,6 +22,7 @@ class Limits(BaseModel):
 
     max_items: Annotated[StrictInt, Field(ge=1)] = 1_000_000
     max_share: Annotated[StrictFloat, Field(gt=0, le=1)] | None = None
+    max_dead_share: Annotated[StrictFloat, Field(gt=0, le=1)] = 0.1
     max_planning: FixedDuration = timedelta(hours=6)
     max_attempts: Annotated[StrictInt, Field(ge=3, le=100)] = 5
     max_age: FixedDuration = timedelta(hours=6)

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
-from sexton import job_transitions, keys, part, run_transitions
+from sexton import job_transitions, keys, part, receipts, run_transitions
 from sexton.approval import reasons_to_wait
+from sexton.controls import Controls
 from sexton.decision import Decision, judge
 from sexton.errors import CallFailed, LeaseLost, ReasonClass, SourceRefused
 from sexton.item import Item, rfc3339
@@ -27,7 +28,12 @@ from sexton.targets import refuse_unfit, target_of
 
 T = TypeVar("T")
 
+LOOK_AT_CONTROLS = timedelta(seconds=15)  # a pause beats planning within half a minute, a page of a listing included
 RESERVE = timedelta(seconds=30)  # of the function's time, to write the last part and put the lease down
+
+
+class Paused(Exception):
+    """A person paused the policy, or all: the cursor stands, and planning goes on when it is resumed."""
 
 
 class OutOfTime(Exception):
@@ -43,6 +49,8 @@ class Scan:
     planned: int
     size: int
     written_at: datetime
+    controls: Controls
+    controls_at: datetime
     seen: Counter[str] = field(default_factory=Counter)
     pending: list[Item] = field(default_factory=list)
     span: int = 0  # objects listed since the first pending item, it included
@@ -84,10 +92,13 @@ class Planning:
 
     def _plan_leased(self, run: Run, policy: Policy, token: str) -> Run:
         try:
-            run = self._check_source(run, policy, token)
-            self._scan(run, policy, token)
+            if run.undoes:
+                self._scan_receipts(run, policy, token)
+            else:
+                run = self._check_source(run, policy, token)
+                self._scan(run, policy, token)
             return self._complete(run, token)
-        except OutOfTime:
+        except (OutOfTime, Paused):
             self._write(run_transitions.put_down(run, token, self.token()))
         except SourceRefused as refused:
             now, write_id = self.clock(), self.token()
@@ -108,7 +119,7 @@ class Planning:
 
     def _scan(self, run: Run, policy: Policy, token: str) -> None:
         judged, target = judge(policy, run.cutoff), target_of(policy, self._bucket(policy))
-        scan = Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, self.clock())
+        scan = self._scan_from(run)
         place: Place = run.cursor
         while place.prefix < len(policy.source.prefixes):
             page = _refusing(partial(target.page, place))
@@ -117,6 +128,25 @@ class Planning:
             if page.ends_range:  # a job's items are neighbours: no part reaches from one prefix into the next
                 self._flush(run, token, scan, place)
             self._pause_point(run, policy, token, scan, place)
+
+    def _scan_receipts(self, run: Run, policy: Policy, token: str) -> None:
+        """Of an undo: the delete markers that the undone run placed, one part for each of its jobs that placed any."""
+        scan, here = self._scan_from(run), Place(start_after=run.cursor.start_after)
+        for job, found in receipts.of_run(self.ledger, self.evidence, str(run.undoes), run.cursor.start_after):
+            here = Place(start_after=job.seq)
+            scan.seen.update(found.counts)
+            if found.markers:
+                scan.pending, scan.span_to_last = [*found.markers], found.span
+                self._flush(run, token, scan, here)
+            self._pause_point(run, policy, token, scan, here)
+        if scan.seen:
+            self._flush(run, token, scan, here)
+
+    def _scan_from(self, run: Run) -> Scan:
+        """What is durable of the scan so far."""
+        now = self.clock()
+        controls = self.ledger.controls()
+        return Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, now, controls, now)
 
     def _take(
         self, run: Run, policy: Policy, token: str, scan: Scan, page: Page, judged: Sequence[tuple[Item, Decision]]
@@ -137,7 +167,12 @@ class Planning:
     def _pause_point(self, run: Run, policy: Policy, token: str, scan: Scan, here: Place) -> None:
         """Between pages: stop in time, keep the lease, and do not plan for ever."""
         now = self.clock()
-        if now - run.created_at > policy.limits.max_planning:
+        if now - scan.controls_at > LOOK_AT_CONTROLS:
+            scan.controls, scan.controls_at = self.ledger.controls(), now
+        if scan.controls.paused(run.policy):
+            self._flush(run, token, scan, here)
+            raise Paused
+        if planning_exceeded(run, policy, scan.controls, now):
             raise SourceRefused(
                 "planning_exceeded",
                 f"planning took longer than the policy's max_planning after {sum(scan.scanned.values())} objects; "
@@ -200,7 +235,7 @@ class Planning:
 
     def _review(self, run: Run, policy: Policy) -> Run:
         """planned: the list of parts goes to evidence, then the limits and the approval are judged."""
-        because = reasons_to_wait(policy, run, self.ledger.policy(run.policy).get("approved_versions", []))
+        because = () if run.undoes else self._reasons_to_wait(run, policy)
         write_plan(self.ledger, self.evidence, run)
         if run.mode == "report":
             self._free(run, RunState.REPORTED, because)
@@ -209,6 +244,9 @@ class Planning:
         else:
             self._write(run_transitions.move(run, RunState.DISPATCHING, self.token()))
         return self._again(run)
+
+    def _reasons_to_wait(self, run: Run, policy: Policy) -> tuple[str, ...]:
+        return reasons_to_wait(policy, run, self.ledger.policy(run.policy).get("approved_versions", []))
 
     def _free(self, run: Run, state: RunState, because: tuple[str, ...]) -> None:
         """The run waits for a person: it frees the policy's slot in the same transaction."""
@@ -225,6 +263,14 @@ class Planning:
     def _held(written: Applied | Refused) -> None:
         if isinstance(written, Refused):
             raise LeaseLost("the planner's lease is not ours any more, or the run is no longer planning")
+
+
+def planning_exceeded(run: Run, policy: Policy, controls: Controls, now: datetime) -> bool:
+    """Whether planning has taken longer than the policy lets it; time before the end of a pause does not count."""
+    if controls.paused(run.policy) or run.undoes:  # an undo lists nothing: what it plans was bounded when it was done
+        return False
+    began = max(run.created_at, controls.resumed_at(run.policy) or run.created_at)
+    return now - began > policy.limits.max_planning
 
 
 def _refusing(call: Callable[[], T]) -> T:
@@ -249,6 +295,7 @@ def write_plan(ledger: Ledger, evidence: Evidence, run: Run) -> None:
         "scheduled_time": rfc3339(run.scheduled_time),
         "cutoff": rfc3339(run.cutoff),
         "mode": run.mode,
+        **({"undoes": run.undoes} if run.undoes else {}),
         "digest": run.digest,
         "scanned": run.scanned,
         "planned": run.planned,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -17,15 +17,16 @@ from sexton.job import OPEN, Job, JobState, Limits, last_failure
 from sexton.job_transitions import NOTHING, Gained
 from sexton.judging import FreshLook
 from sexton.ledger import Ledger
+from sexton.missed import missed, schedule_since
 from sexton.outcome import Outcome, count
 from sexton.planning import planning_exceeded
 from sexton.policy import Policy
 from sexton.ports import Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
-from sexton.reading import open_items, policy_of, record
+from sexton.reading import open_items, policy_of, policy_to_work_by, record
 from sexton.run import AT_WORK, ATTENTION, SEXTON, WAITING, Change, Run, RunState
 from sexton.settling import BREAKER, EFFECT_UNKNOWN, EVIDENCE_ALTERED
 from sexton.starting import Policies
-from sexton.table import Applied, Refused, Write
+from sexton.table import Applied, Refused, Row, Write
 from sexton.target import Target
 from sexton.targets import judge_of
 
@@ -59,11 +60,11 @@ class Reconciling:
 
         Closing comes last, since it takes longest: no run waits for another's books.
         """
-        self._register()
+        registered = self._register()
         runs = list(self.ledger.open_runs())
         ended: list[Run] = []
         troubles = self._each(runs, lambda listed: ended.extend(self._attend(listed)))
-        self._publish(runs)
+        self._publish(runs, registered)
         troubles += self._each(ended, lambda run: self.closing.close(run, self.policies.get(run.policy)))
         if troubles:
             raise TickFailed("; ".join(troubles))
@@ -90,7 +91,7 @@ class Reconciling:
             self.closing.announce(run)
             return []
         now, controls = self.clock(), self.ledger.controls()
-        policy = self.policies.get(run.policy)
+        policy = policy_to_work_by(self.evidence, run, self.policies)
         run = self._note_mismatch(run, policy, now)
         reason = self._reason_to_invalidate(run, policy, controls, now)
         run = self._invalidated(run, *reason) if reason else run
@@ -283,12 +284,14 @@ class Reconciling:
 
     # what is deployed, and the gauges
 
-    def _register(self) -> None:
-        """Policy rows say what is deployed, for the commands that explain it."""
+    def _register(self) -> Collection[Row]:
+        """Policy rows say what is deployed, for the commands that explain it. Returns them as they were before."""
         known = {row["policy"]: row for row in self.ledger.policies()}
         for policy in self.policies.values():
-            fields = {"schedule": policy.schedule, "timezone": policy.timezone, "owner": policy.owner}
             row = known.get(policy.id, {})
+            since = schedule_since(row, policy.schedule, policy.timezone, self.clock())
+            fields = {"schedule": policy.schedule, "timezone": policy.timezone, "schedule_since": since}
+            fields["owner"] = policy.owner
             if row.get("deployed_version") != policy.version or any(row.get(k) != v for k, v in fields.items()):
                 self.evidence.put_once(keys.policy(policy.id, policy.version), policy.canonical().encode())
                 self.ledger.table.write(
@@ -297,8 +300,9 @@ class Reconciling:
         for gone in known.keys() - self.policies.keys():
             if known[gone].get("deployed_version"):
                 self.ledger.table.write(run_transitions.withdraw(gone, self.token()))
+        return known.values()
 
-    def _publish(self, runs: Sequence[Run]) -> None:
+    def _publish(self, runs: Sequence[Run], registered: Iterable[Row]) -> None:
         """The gauges that alarms stand on, zeros included: an idle policy is not a silent one."""
         now = self.clock()
         oldest, dead, unbalanced = Counter[str](), Counter[str](), Counter[str]()
@@ -319,6 +323,9 @@ class Reconciling:
             self.gauges.put("OldestOpenJobAge", oldest[policy], policy)
         self.gauges.put("DeadJobs", dead.total())
         self.gauges.put("BooksOutOfBalance", unbalanced.total())
+        controls = self.ledger.controls()
+        late = (missed(row, controls, now) for row in registered)
+        self.gauges.put("MissedSchedules", sum(each.overdue for each in late if each))
 
     def _settled(self, listed: Run) -> None:
         """List a closed run no more once a person has been through all that died; the index alone is no proof."""

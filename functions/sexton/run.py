@@ -144,6 +144,8 @@ class Run(BaseModel):
     rev: int
     created_at: Instant
     started_by: str
+    covers: tuple[Instant, ...] = ()  # missed times that it takes care of beside its own: the latest 20 of
+    covers_total: int = 0
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
     reason: str | None = None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sexton.instant import ms
-from sexton.run import AT_WORK, ATTENTION, RUNS, Cursor, Mode, Run, RunId, RunState, open_sk
+from sexton.run import AT_WORK, ATTENTION, RUNS, Change, Cursor, Mode, Run, RunId, RunState, open_sk
 from sexton.table import Condition, Key, Value, Write, absent, any_of, before, equals, one_of
 
 # from, to, when
@@ -49,8 +49,15 @@ def create(
     now: datetime,
     last_scheduled_time: datetime,
     write_id: str,
+    covers: Sequence[datetime] = (),
+    covers_total: int = 0,
+    covered_until: datetime | None = None,
 ) -> list[Write]:
-    """- -> planning, and the slot: the run is absent and the policy has no open run."""
+    """- -> planning, and the slot: the run is absent and the policy has no open run.
+
+    `covers`: missed times that the run takes care of, the latest of `covers_total`. `covered_until`: up to when
+    the policy's schedule is taken care of with this run; None where it does less than the policy says.
+    """
     run = Write(
         run_id.key,
         write_id,
@@ -68,6 +75,7 @@ def create(
             "started_by": started_by,
             "open_pk": RUNS,
             "open_sk": open_sk(run_id),
+            **({"covers": [ms(at) for at in covers], "covers_total": covers_total} if covers_total else {}),
         },
         add={"rev": 1},
     )
@@ -75,17 +83,42 @@ def create(
         policy_key(run_id.policy),
         write_id,
         (absent("open_run"),),
-        set={"open_run": str(run_id), "last_scheduled_time": ms(last_scheduled_time)},
+        set={
+            "open_run": str(run_id),
+            "last_scheduled_time": ms(last_scheduled_time),
+            **({"covered_until": ms(covered_until)} if covered_until else {}),
+        },
     )
     return [run, slot]
 
 
-def skip_trigger(run_id: RunId, open_run: str, kept: Sequence[Value], now: datetime, write_id: str) -> Write:
-    """Record on the policy row that a trigger found another run open; the last 20 are kept.
+def undo(
+    undone: Run, run_id: RunId, change: Change, last_scheduled_time: datetime, write_id: str
+) -> list[Write]:
+    """- -> planning for the undo `run_id`, and the slot: as `create`, and the undone run is closed, its rev observed."""
+    version, cutoff, now = undone.policy_version, undone.cutoff, change.at
+    run, slot = create(run_id, version, cutoff, "enforce", change.actor, now, last_scheduled_time, write_id)
+    asked = change.model_copy(update={"change": "started", "detail": f"to undo {undone.run_id}"})
+    return [
+        replace(run, set={**run.set, "undoes": undone.run_id, "versioned": True}, append=_noted(asked)),
+        slot,
+        Write(
+            undone.key,
+            write_id,
+            (present("closed_at"), equals("rev", undone.rev)),
+            append={"undone_by": [str(run_id)], **_noted(change)},
+        ),
+    ]
+
+
+def skip_trigger(
+    run_id: RunId, why: str, open_run: str | None, kept: Sequence[Value], now: datetime, write_id: str
+) -> Write:
+    """Record on the policy row that a trigger led to no run, and why; the last 20 are kept.
 
     What was recorded before is still what was read.
     """
-    entry = {"run_id": str(run_id), "open_run": open_run, "at": ms(now)}
+    entry = {"run_id": str(run_id), "why": why, **({"open_run": open_run} if open_run else {}), "at": ms(now)}
     others = [old for old in kept if old["run_id"] != str(run_id)]
     return Write(
         policy_key(run_id.policy),
@@ -237,8 +270,54 @@ def free_slot(run: Run, write_id: str) -> Write:
     return Write(policy_key(run.policy), write_id, (equals("open_run", run.run_id),), remove=("open_run",))
 
 
-def invalidate(run: Run, reason: str, message: str, now: datetime, write_id: str) -> Write:
-    """Every state but completed -> invalidated; the reason stays on the run; its jobs are cancelled by the tick."""
+def halt(run: Run, change: Change, write_id: str) -> Write:
+    """dispatching, draining -> halted, by a person or the breaker: its jobs are parked; run rev observed."""
+    return Write(
+        run.key,
+        write_id,
+        (one_of("state", [state.value for state in AT_WORK]), equals("rev", run.rev)),
+        set={
+            "state": RunState.HALTED.value,
+            "halted_from": run.state.value,
+            "halted_at": ms(change.at),
+            "reason": change.detail or change.change,
+            "message": change.reason,
+        },
+        append=_noted(change),
+        add={"rev": 1},
+    )
+
+
+def resume(run: Run, dead: int, finished: int, change: Change, write_id: str) -> Write:
+    """halted -> what it was: the age of its jobs counts anew, and the breaker from these numbers; run rev observed."""
+    return Write(
+        run.key,
+        write_id,
+        (equals("state", RunState.HALTED.value), equals("rev", run.rev)),
+        set={
+            "state": (run.halted_from or RunState.DRAINING).value,
+            "resumed_at": ms(change.at),
+            "dead_baseline": dead,
+            "finished_baseline": finished,
+        },
+        append=_noted(change),
+        add={"rev": 1},
+        remove=("halted_from", "halted_at", "reason", "message"),
+    )
+
+
+def _noted(change: Change | None) -> dict[str, Sequence[Value]]:
+    """The list that a change is appended to, for those who ask later who did what."""
+    return {"changes": [change.to_row()]} if change else {}
+
+
+def invalidate(
+    run: Run, reason: str, message: str, now: datetime, write_id: str, change: Change | None = None
+) -> Write:
+    """Every state but completed -> invalidated; the reason stays on the run; its jobs are cancelled by the tick.
+
+    `change` is a person's.
+    """
     return Write(
         run.key,
         write_id,
@@ -249,6 +328,7 @@ def invalidate(run: Run, reason: str, message: str, now: datetime, write_id: str
             "message": message,
             "invalidated_at": ms(now),
         },
+        append=_noted(change),
         add={"rev": 1},
         remove=("planner_token", "planner_until"),
     )

@@ -15,6 +15,9 @@ OUT_OF_TIME = "out_of_time"
 STOPPED = "stopped"
 INVALIDATED = "invalidated"
 EFFECT_UNKNOWN = "effect_unknown"
+EVIDENCE_ALTERED = "evidence_altered"
+BREAKER = "breaker"
+PARKED = (STOPPED, BREAKER)  # the events of a release whose message can go: resuming dispatches the job again
 
 
 @dataclass
@@ -84,7 +87,7 @@ def next_step(job: Job, attempt: Attempt, attempts_used_up: bool, too_old: bool)
     if attempt.stop in (STOPPED, INVALIDATED):
         return _stopped(attempt, maybe_done)
     if attempt.whole is not None and attempt.whole.reason_class is ReasonClass.PERMANENT:
-        return _die(attempt.whole, maybe_done)
+        return _refused(job, attempt.whole, maybe_done)
     permanent = [i for i in attempt.left if _class_of(attempt, i) is ReasonClass.PERMANENT]
     if permanent:
         return _permanent(job, attempt, permanent, maybe_done)
@@ -104,6 +107,17 @@ def _stopped(attempt: Attempt, maybe_done: bool) -> Next:
     return Next(Kind.CANCEL)
 
 
+def _refused(job: Job, failure: Failure, maybe_done: bool) -> Next:
+    """The whole is refused for good, as where a permission is missing: that is one mistake, not one of every job.
+
+    So the job is given back and its run halted. A job that this was done to before dies: nobody mended it.
+    """
+    given_back = any(entry.event == BREAKER for entry in job.history)
+    if failure.code == EVIDENCE_ALTERED or given_back:
+        return _die(failure, maybe_done)
+    return Next(Kind.RELEASE, BREAKER, failure, maybe_done, refund=True, at_once=True)
+
+
 def _die(failure: Failure, maybe_done: bool) -> Next:
     if maybe_done:
         return Next(Kind.RELEASE, EFFECT_UNKNOWN, failure, maybe_done=True)
@@ -113,7 +127,9 @@ def _die(failure: Failure, maybe_done: bool) -> Next:
 def _permanent(job: Job, attempt: Attempt, permanent: Sequence[int], maybe_done: bool) -> Next:
     """Items that fail for good are split off, unless it is really the job: all of it, or too many of it."""
     failure = attempt.failures[permanent[0]]
-    if _refused_whole(attempt, permanent) or job.items_split_off + len(permanent) > MAX_SPLIT_OFF:
+    if _refused_whole(attempt, permanent):
+        return _refused(job, failure, maybe_done) if len(permanent) > 1 else _die(failure, maybe_done)
+    if job.items_split_off + len(permanent) > MAX_SPLIT_OFF:
         return _die(failure, maybe_done)
     if len(permanent) == len(attempt.left):
         return Next(Kind.SUCCEED, maybe_done=maybe_done, split_off=tuple(permanent))

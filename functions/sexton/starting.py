@@ -11,18 +11,21 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, field_validator
 
 from sexton import keys, run_transitions
+from sexton.controls import Pause
 from sexton.errors import BadEvent, LeaseLost, Refused, UnknownPolicy
 from sexton.instant import EPOCH, from_ms
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
+from sexton.missed import Covers, Why, covered_by
 from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Token
 from sexton.problem import in_words
 from sexton.retain import cutoff
 from sexton.run import Mode, RunId, RunState
-from sexton.table import Applied
+from sexton.table import Applied, Row
 
 Policies = Mapping[str, Policy]
+SCHEDULE = "schedule"  # who starts a run where no person does
 SKIP_TRIES = 5  # two triggers of one policy at once are rare, more are not
 
 DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:")
@@ -41,7 +44,7 @@ class Trigger(BaseModel):
     mode: Mode | None = None
     reissue: bool = False
     plan: bool = True
-    started_by: str = "schedule"
+    started_by: str = SCHEDULE
 
     @field_validator("scheduled_time", mode="before")
     @classmethod
@@ -70,11 +73,20 @@ def read_trigger(event: Mapping[str, Any]) -> Trigger:
         raise BadEvent(f"not a trigger: {found}") from error
 
 
+class PolicyPaused(Refused):
+    """The policy, or all, is paused."""
+
+    code = "paused"
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A trigger's end: the run that it created (`created`), found, or was skipped for (`skipped`)."""
+    """A trigger's end: the run that it created (`created`), found, or was skipped for (`skipped`).
 
-    run_id: str
+    None where its policy is paused: then there is no run to speak of.
+    """
+
+    run_id: str | None
     created: bool = False
     skipped: bool = False
 
@@ -92,12 +104,15 @@ class Starting:
     def start(self, trigger: Trigger) -> Started:
         """Create the run of a trigger, or find what stands in its way.
 
-        Raises UnknownPolicy, BadEvent (a time to come) and Refused (a reissue that is not due).
+        A schedule's trigger of a paused policy is recorded as skipped. Raises UnknownPolicy, BadEvent (a time to
+        come), PolicyPaused (to a person) and Refused (a reissue that is not due).
         """
         policy = self._policy(trigger)
         run_id = RunId(policy.id, trigger.scheduled_time)
         if trigger.reissue:
             run_id = self._next_issue(run_id)
+        if pause := self.ledger.controls().paused(policy.id):
+            return self._while_paused(run_id, pause, trigger)
         self._keep_policy(policy)
         return self._create(run_id, policy, trigger)
 
@@ -126,30 +141,44 @@ class Starting:
 
     def _create(self, run_id: RunId, policy: Policy, trigger: Trigger) -> Started:
         now, row = self.clock(), self.ledger.policy(policy.id)
-        last = max(run_id.scheduled_time, from_ms(row.get("last_scheduled_time", 0)))
+        mode = narrowed(policy.mode, trigger.mode)
+        # A report of what the policy would remove takes care of nothing that was missed.
+        whole = mode == policy.mode
+        covers = covered_by(row, run_id.scheduled_time) if whole else Covers()
         written = self.ledger.table.transact(
             run_transitions.create(
                 run_id,
                 policy.version,
                 cutoff(run_id.scheduled_time, policy.retain),
-                narrowed(policy.mode, trigger.mode),
+                mode,
                 trigger.started_by,
                 now,
-                last,
+                _not_before(run_id.scheduled_time, row, "last_scheduled_time"),
                 self.token(),
+                covers=covers.times,
+                covers_total=covers.total,
+                covered_until=_not_before(run_id.scheduled_time, row, "covered_until") if whole else None,
             )
         )
         if isinstance(written, Applied):
             return Started(str(run_id), created=True)
         if written.index == 0:
             return self._found(run_id, trigger)
-        return self._skip(run_id, (written.old or {})["open_run"])
+        return self._skip(run_id, Why.RUN_OPEN, (written.old or {})["open_run"])
 
-    def _skip(self, run_id: RunId, open_run: str) -> Started:
-        """Another run is open: say so on the policy row. It is no error; a late duplicate may still start it."""
+    def _while_paused(self, run_id: RunId, pause: Pause, trigger: Trigger) -> Started:
+        """No run is created. A person is told so; of a schedule's trigger nobody reads the answer."""
+        if trigger.started_by != SCHEDULE:
+            what = "every policy" if pause.scope != run_id.policy else run_id.policy
+            since = f"since {rfc3339(pause.since)} by {pause.actor} ({pause.reason})"
+            raise PolicyPaused(f"{what} is paused {since}; resume it first")
+        return Started(str(run_id)) if self.ledger.run(run_id) else self._skip(run_id, Why.PAUSED)
+
+    def _skip(self, run_id: RunId, why: Why, open_run: str | None = None) -> Started:
+        """Say so on the policy row. It is no error; a late duplicate may still start the run."""
         for _ in range(SKIP_TRIES):
             kept = self.ledger.policy(run_id.policy).get("skipped_triggers", [])
-            write = run_transitions.skip_trigger(run_id, open_run, kept, self.clock(), self.token())
+            write = run_transitions.skip_trigger(run_id, why.value, open_run, kept, self.clock(), self.token())
             if isinstance(self.ledger.table.write(write), Applied):
                 return Started(open_run, skipped=True)
         raise LeaseLost(f"others kept recording skipped triggers of {run_id.policy}; this one is not recorded")
@@ -163,6 +192,11 @@ class Starting:
                 ", or --reissue once it is invalidated"
             )
         return Started(str(run_id))
+
+
+def _not_before(at: datetime, row: Row, attribute: str) -> datetime:
+    """A time that never goes back: a run of an earlier one leaves it where it is."""
+    return max(at, from_ms(row.get(attribute, 0)))
 
 
 def narrowed(policy_mode: Mode, asked: Mode | None) -> Mode:

@@ -8,21 +8,23 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sexton import job_transitions, malformed, message, outcome, receiving, settling
+from sexton.controls import Controls
 from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
+from sexton.instant import latest
 from sexton.item import Item
-from sexton.job import Job, Limits
+from sexton.job import Job, JobState, Limits
 from sexton.job_transitions import Gained, Release
-from sexton.judging import FreshLook, after_removal
+from sexton.judging import FreshLook, after_removal, held
 from sexton.ledger import Ledger
 from sexton.message import Message
 from sexton.observing import at_once
 from sexton.policy import Policy
 from sexton.ports import Clock, Deliveries, Evidence, Log, TimeLeft, Token
-from sexton.reading import open_items, record
+from sexton.reading import open_items, policy_to_work_by, record
 from sexton.receiving import IsDead, Meeting, Mismatch, Settled, TakeOver, Wait
 from sexton.replaying import Redriven, Replaying
 from sexton.retry import Jitter, backoff
-from sexton.run import AT_WORK, Run, RunState
+from sexton.run import AT_WORK, SEXTON, Change, Run, RunState
 from sexton.settling import Attempt, Kind, Next
 from sexton.starting import Policies
 from sexton.table import Applied, Row, Write
@@ -52,10 +54,21 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """When the oldest thing that a decision rests on was read."""
+    """What stands above a job, and when the oldest thing that a decision rests on was read."""
 
     run: Run
+    controls: Controls
     at: datetime
+
+    @property
+    def may_work(self) -> bool:
+        """Whether the run is at work and not paused."""
+        return self.run.state in AT_WORK and not self.controls.paused(self.run.policy)
+
+    @property
+    def resumed_at(self) -> datetime | None:
+        """When the run, its policy or all policies were last resumed."""
+        return latest(self.run.resumed_at, self.controls.resumed_at(self.run.policy))
 
 
 Opened = Sequence[tuple[int, Item]]
@@ -90,7 +103,7 @@ class Working:
         except message.Malformed as error:
             return self._refuse(delivery, "malformed", str(error))
         look = self._look_at_run(claimed)
-        policy = self.policies.get(claimed.run.policy)
+        policy = policy_to_work_by(self.evidence, look.run, self.policies) if look else None
         met = receiving.met_run(claimed, look.run if look else None, policy.version if policy else None)
         if met is not None:
             return self._answer(delivery, claimed, met)
@@ -100,34 +113,45 @@ class Working:
     def _look_at_run(self, claimed: Message) -> Look | None:
         at = self.clock()
         run = self.ledger.run(claimed.run)
-        return Look(run, at) if run else None
+        return Look(run, self.ledger.controls(), at) if run else None
 
     def _work_claimed(self, delivery: Delivery, claimed: Message, look: Look, policy: Policy | None) -> Answer:
-        if look.run.state not in AT_WORK or policy is None:
-            row = self.ledger.table.get(claimed.job_key)
-            return self._answer(delivery, claimed, receiving.met_idle(claimed, row))
+        if not look.may_work or policy is None:
+            return self._park(delivery, claimed, look)
         if self.time_left() < self.target(policy, look.run).request_timeout() + 2 * self.reserve:
             # The last of a slow batch: a claim now would only use up an attempt.
             return self._answer(delivery, claimed, Wait(timedelta(), "too little of the function's time is left"))
         limits = Limits(policy.limits.max_attempts, policy.limits.max_age)
-        job = self._claim(claimed, look.run, limits)
+        job = self._claim(claimed, look, limits)
         if not isinstance(job, Job):
             return self._answer(delivery, claimed, job)
         self.log("job_claimed", **_facts(job))
         attempt = self._split(job) if job.to_split() else self._attempt(job, look, policy)
-        return self._settle(delivery, job, attempt, look.run, limits) if attempt else Answer.ACK
+        return self._settle(delivery, job, attempt, look, limits) if attempt else Answer.ACK
+
+    def _park(self, delivery: Delivery, claimed: Message, look: Look) -> Answer:
+        """Nothing may be done now. Of a halted or paused run the row is left ready and due, and the message goes."""
+        row = self.ledger.table.get(claimed.job_key)
+        met = receiving.met_idle(claimed, row)
+        stopped = look.run.state in (*AT_WORK, RunState.HALTED) and not look.may_work
+        if row is not None and isinstance(met, Wait) and stopped and row["state"] == JobState.READY:
+            parked = job_transitions.due_now(Job.from_row(row), self.clock(), self.token())
+            if isinstance(self.ledger.table.write(parked), Applied):
+                self.log("job_parked", job_id=claimed.job_id, run_id=claimed.run_id, policy=look.run.policy)
+                return Answer.ACK
+        return self._answer(delivery, claimed, met)
 
     # claim
 
-    def _claim(self, claimed: Message, run: Run, limits: Limits) -> Job | Meeting:
+    def _claim(self, claimed: Message, look: Look, limits: Limits) -> Job | Meeting:
         """The job under a lease of ours, or what stood in its way."""
         token, now = self.token(), self.clock()
         written = self.ledger.table.write(
-            job_transitions.claim(claimed, token, now, self.lease, limits, run.resumed_at)
+            job_transitions.claim(claimed, token, now, self.lease, limits, look.resumed_at)
         )
         if isinstance(written, Applied):
             return _job(written)
-        met = receiving.met_row(claimed, written.old, limits, now, run.resumed_at)
+        met = receiving.met_row(claimed, written.old, limits, now, look.resumed_at)
         if not isinstance(met, TakeOver):
             return met
         written = self.ledger.table.write(job_transitions.take_over(met.job, token, now, self.lease))
@@ -187,7 +211,7 @@ class Working:
             group, rest = left[:size], left[size:]
             span = job.span * len(group) // len(attempt.open)
             fresh = FreshLook.of(target, judged, [item for _, item in group], span, self.clock)
-            due = self._due(job, group, fresh, attempt)
+            due = self._due(job, group, fresh, look, policy, attempt)
             if fresh.at - look.at > FRESH / 2:  # it took long to come to the items
                 look = self._refreshed(look)
                 if self._stops(job, look, target, attempt):
@@ -197,7 +221,7 @@ class Working:
                 size = max(1, size // 2)
             left = [*old, *rest]
 
-    def _due(self, job: Job, group: Opened, fresh: FreshLook, attempt: Attempt) -> Opened:
+    def _due(self, job: Job, group: Opened, fresh: FreshLook, look: Look, policy: Policy, attempt: Attempt) -> Opened:
         """What is still to be removed; what a look has ended, or could not see, is noted."""
         due = []
         for index, planned in group:
@@ -206,6 +230,8 @@ class Working:
                 attempt.failures[index] = ended
                 continue
             attempt.looked.add(index)
+            if ended is None and look.controls.hold_on(policy.source.address(planned.key)):
+                ended = held(index, planned, fresh.at)
             attempt.outcomes.append(ended) if ended else due.append((index, planned))
         return due
 
@@ -217,7 +243,7 @@ class Working:
     def _reason_to_stop(self, job: Job, look: Look, target: Target) -> str | None:
         if look.run.state is RunState.INVALIDATED:
             return settling.INVALIDATED
-        if look.run.state not in AT_WORK:
+        if not look.may_work:
             return settling.STOPPED
         return settling.OUT_OF_TIME if self._time_is_over(job, target) else None
 
@@ -238,14 +264,14 @@ class Working:
         return ()
 
     def _refreshed(self, look: Look) -> Look:
-        """The run's state is read with every fresh look, unless that was done so lately that it will serve."""
+        """Run, pauses and holds are read with every fresh look, unless that was so lately that it will serve."""
         at = self.clock()
         if at - look.at <= FRESH / 2:
             return look
         run = self.ledger.run(look.run.id)
         if run is None:
             raise LeaseLost(f"the row of {look.run.run_id} is gone")
-        return Look(run, at)
+        return Look(run, self.ledger.controls(), at)
 
     def _time_is_over(self, job: Job, target: Target) -> bool:
         """No effect is begun that could outlast the lease or the function."""
@@ -256,18 +282,28 @@ class Working:
 
     # record, settle
 
-    def _settle(self, delivery: Delivery, job: Job, attempt: Attempt, run: Run, limits: Limits) -> Answer:
+    def _settle(self, delivery: Delivery, job: Job, attempt: Attempt, look: Look, limits: Limits) -> Answer:
         now = self.clock()
-        too_old = job.model_copy(update={"attempt": 0}).used_up(limits, now, run.resumed_at)
+        too_old = job.model_copy(update={"attempt": 0}).used_up(limits, now, look.resumed_at)
         step = settling.next_step(job, attempt, job.attempt >= limits.max_attempts, too_old)
         gained, children = self._gained(job, attempt, step, now)
         wait = timedelta() if step.at_once else self._wait(job, step)
         self._commit(self._transition(job, step, gained, now, wait), children)
         self.log(f"job_{step.kind}", **_facts(job), event_reason=step.event, items=gained.items)
-        if step.kind in (Kind.SUCCEED, Kind.CANCEL):
+        if step.event == settling.BREAKER:
+            self._halt(look.run, step)
+        if step.kind in (Kind.SUCCEED, Kind.CANCEL) or step.event in settling.PARKED:
             return Answer.ACK
         self.deliveries.hide(delivery.receipt, wait if step.kind is Kind.RELEASE else timedelta())
         return Answer.KEEP
+
+    def _halt(self, run: Run, step: Next) -> None:
+        """One mistake must not make a dead letter of every job. Another worker may have halted the run before us."""
+        assert step.failure is not None
+        why = f"{step.failure.code}: {step.failure.summary}"
+        change = Change(at=self.clock(), actor=SEXTON, change="halted", reason=why, detail=settling.BREAKER)
+        if self.ledger.halt(run, change, self.token):
+            self.log("run_halted", run_id=run.run_id, policy=run.policy, reason=settling.BREAKER, why=why)
 
     def _wait(self, job: Job, step: Next) -> timedelta:
         if step.event == settling.EFFECT_UNKNOWN:
@@ -285,7 +321,8 @@ class Working:
             assert step.failure is not None
             return job_transitions.die(job, gained, step.failure, step.event, now, write_id)
         not_before = now + wait
-        how = Release(step.event, not_before, not_before + self.visibility, step.maybe_done, step.refund, step.failure)
+        due = now if step.event in settling.PARKED else not_before + self.visibility
+        how = Release(step.event, not_before, due, step.maybe_done, step.refund, step.failure)
         return job_transitions.release(job, gained, how, now, write_id)
 
     def _gained(self, job: Job, attempt: Attempt, step: Next, now: datetime) -> tuple[Gained, list[Write]]:
@@ -333,7 +370,7 @@ class Working:
 def _failure_of_reading(error: CallFailed | EvidenceAltered) -> Failure:
     """Only reading raises; a removal answers for each key. So no effect is unknown on this account."""
     if isinstance(error, EvidenceAltered):
-        return Failure(ReasonClass.PERMANENT, "evidence_altered", str(error))
+        return Failure(ReasonClass.PERMANENT, settling.EVIDENCE_ALTERED, str(error))
     return replace(error.failure, unknown_effect=False)
 
 

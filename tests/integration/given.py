@@ -18,7 +18,7 @@ UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unkn
 DENIED = Failure(ReasonClass.PERMANENT, "AccessDenied", "access denied")
 
 # A worker that meets no trouble, up to its settlement.
-RUN, CLAIM, PART, LOOK, REMOVAL, OUTCOMES, SETTLEMENT = range(1, 8)
+RUN, CONTROLS, CLAIM, PART, LOOK, REMOVAL, OUTCOMES, SETTLEMENT = range(1, 9)
 CALLS = [
     "table.get",
     "table.write",
