@@ -18,7 +18,7 @@ from sexton.item import Item
 from sexton.job import Job, JobState, Limits, Span
 from sexton.job_transitions import NOTHING, TRANSITIONS, Gained, Release
 from sexton.message import Message
-from sexton.run import Cursor, Run, RunId
+from sexton.run import Change, Cursor, Run, RunId
 from sexton.table import Applied, Key, Refused, Row, Write, Written
 
 from tests.fakes.table import FakeTable
@@ -33,7 +33,6 @@ ITEMS = {index: Item(f"app/{index}", '"e"', 1, "STANDARD", CUTOFF) for index in 
 BROKEN = Failure(ReasonClass.TRANSIENT, "InternalError", "it broke")
 GAINED = Gained("outcomes/one", {"deleted": 4}, (Span(start=9, end=10),), 1)
 
-TO_COME = (("dead", "ready", "replay"), ("dead", "dead", "resolved without replay"))
 JOB = Key(f"RUN#{RUN_ID}", "JOB#00000000")
 SEEN_OPEN = {"open_pk": f"RUN#{RUN_ID}", "open_sk": "x"}
 
@@ -74,6 +73,18 @@ def leased(**changes: object) -> Row:
 
 def expired(**changes: object) -> Row:
     return leased(**{"lease_expires_at": ms(NOW) - 1, **changes})
+
+
+def dead(**changes: object) -> Row:
+    died = {"state": "dead", "dead_at": ms(NOW) - 1, "attempt": 3, "throttles": 2, "no_records": 1, "dispatches": 4}
+    row = ready(**{**died, "reason": "AccessDenied", "redrive_refused": "run_halted", **changes})
+    del row["dispatch_due"]
+    return row
+
+
+def closed(**changes: object) -> Row:
+    over = {"state": "completed", "closed_at": ms(NOW), "expires_at": 9, "balanced": True}
+    return planning(**{**over, "rev": 7, "open_pk": "ATTENTION", "open_sk": "x", **changes})
 
 
 def planning(**changes: object) -> Row:
@@ -134,6 +145,16 @@ def released(event: str, gained: Gained = NOTHING, **how: Any) -> Callable[[Row]
 
 def died(gained: Gained = NOTHING) -> Callable[[Row], list[Write]]:
     return lambda row: [job_transitions.die(Job.from_row(row), gained, BROKEN, BROKEN.code, NOW, "write")]
+
+
+BY_ANN = Change(at=NOW, actor="ann", change="replayed", reason="the permission is back")
+
+
+def replayed(row: Row) -> list[Write]:
+    return [
+        job_transitions.replay(Job.from_row(row), BY_ANN, NOW + LEASE, "write"),
+        run_transitions.reopen(Run.from_row(closed()), BY_ANN, "write"),
+    ]
 
 
 @dataclass(frozen=True)
@@ -366,6 +387,57 @@ CASES: dict[tuple[str, str, str], Case] = {
         after={"state": "succeeded", "open_items": 0, "maybe_done": None, "open_pk": None},
         breaks=MOVED,
     ),
+    (
+        "dead",
+        "ready",
+        "replay, in one transaction with the run's row; attempts and age start again, replays + 1",
+    ): Case(
+        met=dead(replays=9, counts={"deleted": 4}, outcome_files=["outcomes/old"]),
+        writes=replayed,
+        other=(closed(),),
+        after={
+            "state": "ready",
+            "dispatch_due": ms(NOW + LEASE),
+            "replayed_at": ms(NOW),
+            "first_claim_at": ms(NOW - timedelta(hours=1)),
+            "replays": 10,
+            "counts": {"deleted": 4},
+            "outcome_files": ["outcomes/old"],
+            "history": [
+                {"at": ms(NOW), "attempt": 3, "event": "replayed", "actor": "ann", "reason": "the permission is back"}
+            ],
+            **dict.fromkeys(["attempt", "throttles", "no_records", "dispatches"], 0),
+            **dict.fromkeys(["dead_at", "reason", "reason_class", "summary", "next_action", "redrive_refused"]),
+        },
+        breaks={
+            "another replayed it": ready(rev=6),
+            "it died again": dead(rev=8),
+            "another resolved it": dead(resolved_at=1),
+            "its replays are used up": dead(replays=10),
+        },
+        also={
+            "its closing is not announced": closed(open_pk="RUNS"),
+            "the run is halted": closed(state="halted"),
+            "the run is invalidated": closed(state="invalidated"),
+            "another job of it was replayed": closed(rev=8),
+        },
+    ),
+    ("dead", "dead", "resolved without replay"): Case(
+        met=dead(),
+        writes=lambda row: [
+            job_transitions.resolve(Job.from_row(row), BY_ANN.model_copy(update={"change": "resolved"}), "write")
+        ],
+        after={
+            "state": "dead",
+            "resolved_at": ms(NOW),
+            "resolved_by": "ann",
+            "expires_at": int((NOW + timedelta(days=400)).timestamp()),
+            "reason": "AccessDenied",
+            "open_pk": None,
+            "open_sk": None,
+        },
+        breaks={"another replayed it": ready(rev=6), "another resolved it": dead(resolved_at=1)},
+    ),
 }
 
 
@@ -385,7 +457,7 @@ def name(row: tuple[str, str, str]) -> str:
 
 
 def test_every_row_of_the_table_has_its_case() -> None:
-    assert set(CASES) | set(TO_COME) == {row[:3] for row in TRANSITIONS}
+    assert set(CASES) == {row[:3] for row in TRANSITIONS}
 
 
 @pytest.mark.parametrize("row", CASES, ids=name)
@@ -465,6 +537,30 @@ def test_a_first_claim_starts_the_clock() -> None:
     assert (found.attempt, found.first_claim_at) == (1, NOW)
 
 
+def test_a_replay_reopens_its_run_and_leaves_one_at_work_as_it_is() -> None:
+    table = table_of(dead(), closed())
+    carried_out(table, replayed(dead()))
+    run = Run.from_row(table.rows[RUN_ID.key])
+    assert (run.state, run.rev, run.replays, run.open_pk) == ("draining", 8, 1, "RUNS")
+    assert (run.closed_at, run.balanced, table.rows[RUN_ID.key].get("expires_at")) == (None, None, None)
+    assert run.changes == (BY_ANN,)
+    at_work = planning(state="dispatching", rev=7)
+    table = table_of(at_work)
+    table.write(run_transitions.reopen(Run.from_row(at_work), None, "write"))
+    run = Run.from_row(table.rows[RUN_ID.key])
+    assert (run.state, run.rev, run.replays, run.changes) == ("dispatching", 8, 1, ())
+
+
+def test_a_death_whose_effect_no_look_can_tell_stays_maybe_done_through_a_replay() -> None:
+    row = ready(maybe_done=True)
+    table = table_of(row, closed())
+    table.write(job_transitions.die(Job.from_row(row), NOTHING, BROKEN, "effect_unknown", NOW, "w", cannot_tell=True))
+    died = table.rows[JOB]
+    carried_out(table, replayed(died))
+    assert (died["state"], died["maybe_done"]) == ("dead", True)
+    assert (table.rows[JOB]["state"], table.rows[JOB]["maybe_done"]) == ("ready", True)
+
+
 # everything else is refused
 
 OPEN_STATES = ("ready", "leased", "dead")
@@ -476,7 +572,7 @@ def assert_whole(row: Row) -> None:
     state, leases = row["state"], {"lease_token", "lease_expires_at"} & row.keys()
     assert len(leases) == (2 if state == "leased" else 0)
     assert ("dispatch_due" in row) == (state == "ready"), "no ready row without a dispatch due"
-    assert ("open_pk" in row) == (state in OPEN_STATES)
+    assert ("open_pk" in row) == (state in OPEN_STATES and "resolved_at" not in row)
     assert not row.get("maybe_done") or state in ("ready", "leased"), "no end with an effect unknown"
     assert row.get("attempt", 0) >= 0
 
@@ -486,12 +582,14 @@ NAMES = [
     "take_over",
     "expire",
     "dispatch",
-    "dispatch_again",
+    "due_now",
     "succeed",
     "cancel",
     "die",
     "release",
     "throttle",
+    "replay",
+    "resolve",
 ]
 
 
@@ -505,14 +603,21 @@ def write_of(how: str, job: Job, now: datetime, token: str) -> Write:
         return job_transitions.expire(job, now, token)
     if how == "dispatch":
         return job_transitions.dispatch(job, now + LEASE, token)
-    if how == "dispatch_again":
-        return job_transitions.dispatch_again(job, now, token)
+    if how == "due_now":
+        return job_transitions.due_now(job, now, token)
     if how == "succeed":
         return job_transitions.succeed(job, Gained(counts={"deleted": job.open_items}), now, token)
     if how == "cancel":
         return job_transitions.cancel(job, NOTHING, now, token)
     if how == "die":
         return job_transitions.die(job, NOTHING, BROKEN, BROKEN.code, now, token)
+    if how in ("replay", "resolve"):
+        change = Change(at=now, actor="ann", change=how, reason="for a test")
+        return (
+            job_transitions.replay(job, change, now, token)
+            if how == "replay"
+            else job_transitions.resolve(job, change, token)
+        )
     refund = how == "throttle" and job.attempt > 0
     event = "throttled" if how == "throttle" else "transient"
     return job_transitions.release(job, NOTHING, Release(event, now, now + LEASE, False, refund), now, token)
@@ -541,7 +646,8 @@ def test_only_what_the_table_lists_ever_happens(steps: list[tuple[str, int, int]
             assert written.old == old == row
             continue
         assert (old["state"], row["state"]) in listed
-        assert old["state"] not in ("succeeded", "cancelled", "dead"), "an end is an end"
+        assert old["state"] not in ("succeeded", "cancelled"), "an end is an end"
+        assert "resolved_at" not in old, "what was resolved stays so"
         alive = old["state"] == "leased" and from_ms(old["lease_expires_at"]) >= now
         own = seen[-1 - age % len(seen)].lease_token == old.get("lease_token")
         assert not alive or (own and row["state"] != "leased"), "a live lease is never taken away"
