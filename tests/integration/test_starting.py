@@ -8,12 +8,13 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sexton import control_transitions
 from sexton.errors import CallFailed, Refused
 from sexton.instant import ms
 from sexton.item import Item
 from sexton.part import read
 from sexton.policy import Policy
-from sexton.run import Run, RunId
+from sexton.run import Change, Run, RunId
 from sexton.table import Key
 
 from tests.fakes.recorder import Crash
@@ -21,7 +22,6 @@ from tests.fakes.time import START
 from tests.fakes.world import World, policy
 
 EARLIER = START - timedelta(hours=2)
-CALLS_OF_A_TRIGGER = 30  # of the small world below; the test of crashes says so when it changes
 
 
 def small_world(*policies: Policy) -> World:
@@ -31,6 +31,12 @@ def small_world(*policies: Policy) -> World:
     world.fill(f"app/{n}" for n in range(5))
     world.fill(["app/young"], age=timedelta(days=1))
     return world
+
+
+def calls_of_a_trigger() -> int:
+    world = small_world()
+    world.trigger()
+    return len(world.trace.calls)
 
 
 def planned(world: World, run: Run) -> list[Item]:
@@ -79,7 +85,7 @@ def test_a_duplicate_after_the_run_closed_starts_nothing() -> None:
 
 
 @pytest.mark.parametrize("moment", ["crash_before", "crash_after", "lose_request", "lose_reply"])
-@pytest.mark.parametrize("nth", range(1, CALLS_OF_A_TRIGGER + 1))
+@pytest.mark.parametrize("nth", range(1, calls_of_a_trigger() + 1))
 def test_a_discovery_that_fails_anywhere_and_is_retried_twice_is_one_run_with_one_plan(nth: int, moment: str) -> None:
     world = small_world()
     getattr(world.trace, moment)(nth)
@@ -90,12 +96,6 @@ def test_a_discovery_that_fails_anywhere_and_is_retried_twice_is_one_run_with_on
     world.trigger(at=START)
     world.settle()
     assert_one_run_one_plan(world)
-
-
-def test_the_crashes_above_cover_every_call_of_a_trigger() -> None:
-    world = small_world()
-    world.trigger()
-    assert len(world.trace.calls) == CALLS_OF_A_TRIGGER, world.trace.names
 
 
 def test_a_time_in_another_zone_or_with_a_fraction_is_the_same_time() -> None:
@@ -190,6 +190,7 @@ def test_an_overlapping_trigger_is_skipped_and_recorded() -> None:
     assert world.ledger.policy("logs-expire")["skipped_triggers"] == [
         {
             "run_id": "logs-expire.20260301T120000Z.1",
+            "why": "run_open",
             "open_run": "logs-expire.20260301T100000Z.1",
             "at": ms(START + timedelta(seconds=60)),
         }
@@ -238,6 +239,113 @@ def test_the_last_scheduled_time_never_goes_back() -> None:
     world.trigger(at=START, mode="report")
     world.trigger(at=EARLIER, mode="report")
     assert world.ledger.policy("logs-expire")["last_scheduled_time"] == ms(START)
+
+
+# a paused policy
+
+
+def pause(world: World, scope: str = "logs-expire") -> None:
+    change = Change(at=world.clock(), actor="anna", change="paused", reason="an incident")
+    world.table.write(control_transitions.pause(scope, change, world.tokens()))
+
+
+def resume(world: World, scope: str = "logs-expire") -> None:
+    change = Change(at=world.clock(), actor="anna", change="resumed", reason="it is over")
+    world.table.write(control_transitions.resume(scope, change, world.tokens()))
+
+
+@pytest.mark.parametrize("scope", ["logs-expire", "all"])
+def test_a_schedules_trigger_of_a_paused_policy_is_recorded_as_skipped(scope: str) -> None:
+    world = small_world()
+    pause(world, scope)
+    assert world.trigger() == {"run_id": None, "state": None, "created": False, "skipped": True}
+    world.trigger()
+    assert list(world.ledger.runs("logs-expire")) == []
+    assert world.ledger.policy("logs-expire")["skipped_triggers"] == [
+        {"run_id": "logs-expire.20260301T120000Z.1", "why": "paused", "at": ms(START)}
+    ]
+    resume(world, scope)
+    assert world.trigger(at=START)["created"]
+
+
+def test_a_pause_of_another_policy_is_none_of_this_one() -> None:
+    world = small_world()
+    pause(world, "other")
+    assert world.trigger()["created"]
+
+
+def test_a_person_is_told_that_the_policy_is_paused() -> None:
+    world = small_world()
+    pause(world)
+    answer = world.trigger(started_by="arn:aws:iam::123456789012:user/bob", plan=False)
+    error = answer["error"]
+    assert error["code"] == "paused"  # type: ignore[index]
+    assert "since 2026-03-01T12:00:00Z by anna (an incident)" in error["message"]  # type: ignore[index]
+    assert set(world.table.rows) == {Key("CONTROL", "PAUSE#logs-expire")}
+
+
+def test_a_duplicate_that_comes_while_paused_finds_its_run() -> None:
+    world = small_world()
+    first = world.trigger()
+    pause(world)
+    again = world.trigger(at=START)
+    assert (again["run_id"], again["created"], again["skipped"]) == (first["run_id"], False, False)
+    assert "skipped_triggers" not in world.ledger.policy("logs-expire")
+
+
+# what was missed before
+
+
+def scheduled_world(schedule: str = "cron(0 * * * ? *)") -> World:
+    """A policy that is due every hour, known to the ledger since 12:00."""
+    world = small_world(policy(schedule=schedule))
+    world.tick()
+    return world
+
+
+def test_a_run_covers_what_was_missed_before_it() -> None:
+    world = scheduled_world()
+    world.clock.advance(timedelta(hours=4))
+    run = world.run(world.trigger())
+    assert run.covers == tuple(START + timedelta(hours=n) for n in (1, 2, 3))
+    assert run.covers_total == 3
+    world.settle()
+    world.clock.move_to(START + timedelta(hours=5))
+    assert world.run(world.trigger()).covers_total == 0
+
+
+def test_a_run_names_the_latest_twenty_that_it_covers_and_their_number() -> None:
+    world = scheduled_world()
+    world.clock.advance(timedelta(hours=50))
+    run = world.run(world.trigger())
+    assert run.covers == tuple(START + timedelta(hours=n) for n in range(30, 50))
+    assert run.covers_total == 49
+
+
+def test_a_missed_time_can_be_started_after_a_later_run_and_covers_nothing_then() -> None:
+    world = scheduled_world()
+    world.clock.advance(timedelta(hours=4))
+    world.trigger()
+    world.settle()
+    late = world.run(world.trigger(at=START + timedelta(hours=2)))
+    assert (late.cutoff, late.covers_total) == (START + timedelta(hours=2) - timedelta(days=30), 0)
+    assert world.ledger.policy("logs-expire")["covered_until"] == ms(START + timedelta(hours=4))
+
+
+def test_a_report_of_an_enforcing_policy_covers_nothing() -> None:
+    world = scheduled_world()
+    world.clock.advance(timedelta(hours=4))
+    run = world.run(world.trigger(mode="report"))
+    assert (run.covers, run.covers_total) == ((), 0)
+    assert "covered_until" not in world.ledger.policy("logs-expire")
+
+
+def test_a_rate_that_drifts_by_seconds_has_missed_nothing() -> None:
+    world = scheduled_world("rate(1 hour)")
+    for n in (1, 2, 3):
+        world.clock.move_to(START + timedelta(hours=n, seconds=7 * n))
+        assert world.run(world.trigger()).covers == ()
+        world.settle()
 
 
 # a further issue
