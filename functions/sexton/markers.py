@@ -72,7 +72,8 @@ class PlacedMarkers:
     def _ask_for(self, items: Sequence[Item], looks: dict[str, _Look]) -> None:
         """List the entries of each key, no further than they matter. The key itself is the first with it as prefix."""
         for item in items:
-            look, after = looks[item.key] = _Look(item), ("", "")
+            look, after = _Look(item), ("", "")
+            looks[item.key] = look
             while not look.is_certain:
                 page = self.bucket.list_versions(item.key, *after, limit=FEW)
                 after = _take(page, looks)

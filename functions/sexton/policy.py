@@ -184,6 +184,11 @@ class Policy(BaseModel):
         return job_size
 
     @property
+    def can_be_undone(self) -> bool:
+        """Whether the worker may take back what runs of it did: remove the delete markers that they placed."""
+        return self.mode == "enforce" and self.action == "expire" and self.recovery == "versioning"
+
+    @property
     def needs_tags(self) -> bool:
         """Whether an item cannot be judged without its tags."""
         return self.source.needs_tags or isinstance(self.age_from, TagDate)

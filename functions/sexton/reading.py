@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -11,9 +11,10 @@ from sexton import keys, outcome, part
 from sexton.errors import EvidenceAltered
 from sexton.item import Item
 from sexton.job import Job
+from sexton.ledger import Ledger
 from sexton.policy import Policy
 from sexton.ports import Evidence, Token
-from sexton.run import Run
+from sexton.run import Run, RunState
 
 
 def read_part(evidence: Evidence, job: Job) -> bytes:
@@ -54,6 +55,16 @@ def record(evidence: Evidence, job: Job, outcomes: Sequence[outcome.Outcome], to
     return file
 
 
+def policy_to_work_by(evidence: Evidence, run: Run, deployed: Mapping[str, Policy]) -> Policy | None:
+    """The deployed policy of that id, None where there is none. Of an undo, the one that the undone run went by.
+
+    So an undo goes on whatever is deployed. Raises EvidenceAltered, as `policy_of` does, for an undo that is not
+    invalidated.
+    """
+    found = deployed.get(run.policy)
+    return policy_of(evidence, run, found) if run.undoes and run.state is not RunState.INVALIDATED else found
+
+
 def policy_of(evidence: Evidence, run: Run, deployed: Policy | None) -> Policy:
     """The policy that a run was planned under: the deployed one, or its canonical copy in evidence.
 
@@ -61,12 +72,25 @@ def policy_of(evidence: Evidence, run: Run, deployed: Policy | None) -> Policy:
     """
     if deployed is not None and deployed.version == run.policy_version:
         return deployed
-    text = evidence.get(keys.policy(run.policy, run.policy_version))
-    if text is None or hashlib.sha256(text).hexdigest() != run.policy_version:
-        raise EvidenceAltered(f"the canonical copy of policy version {run.policy_version} is gone or altered")
+    return kept_policy(evidence, run.policy, run.policy_version)
+
+
+def deployed_policies(ledger: Ledger, evidence: Evidence) -> list[Policy]:
+    """The policies that the ledger says are deployed, from their copies. Raises EvidenceAltered."""
+    rows = ledger.policies()
+    return [
+        kept_policy(evidence, row["policy"], row["deployed_version"]) for row in rows if row.get("deployed_version")
+    ]
+
+
+def kept_policy(evidence: Evidence, policy_id: str, version: str) -> Policy:
+    """The canonical copy of a policy version. Raises EvidenceAltered when it is gone, or not what its version says."""
+    text = evidence.get(keys.policy(policy_id, version))
+    if text is None or hashlib.sha256(text).hexdigest() != version:
+        raise EvidenceAltered(f"the canonical copy of policy version {version} is gone or altered")
     try:
         return Policy.from_canonical(text)
     except ValidationError as error:
         raise EvidenceAltered(
-            f"policy version {run.policy_version} of {run.policy} cannot be read by this release of Sexton"
+            f"policy version {version} of {policy_id} cannot be read by this release of Sexton"
         ) from error

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 
 from sexton.instant import ms
 from sexton.run import AT_WORK, ATTENTION, RUNS, Change, Cursor, Mode, Run, RunId, RunState, open_sk
-from sexton.table import Condition, Key, Value, Write, absent, any_of, before, equals, one_of
+from sexton.table import Condition, Key, Value, Write, absent, any_of, before, equals, one_of, present
 
 # from, to, when
 TRANSITIONS: tuple[tuple[str, str, str], ...] = (
-    ("-", "planning", "a trigger, in the transaction that takes the policy's slot"),
+    ("-", "planning", "a trigger, or an undo, in the transaction that takes the policy's slot"),
     ("planning", "planned", "the plan is complete and has its digest"),
     ("planned", "reported", "mode report; frees the slot"),
     ("planned", "awaiting_approval", "the policy or a limit asks for a person; frees the slot"),
@@ -92,10 +92,8 @@ def create(
     return [run, slot]
 
 
-def undo(
-    undone: Run, run_id: RunId, change: Change, last_scheduled_time: datetime, write_id: str
-) -> list[Write]:
-    """- -> planning for the undo `run_id`, and the slot: as `create`, and the undone run is closed, its rev observed."""
+def undo(undone: Run, run_id: RunId, change: Change, last_scheduled_time: datetime, write_id: str) -> list[Write]:
+    """- -> planning for the undo `run_id`, as `create` does it; the undone run is closed, its rev observed."""
     version, cutoff, now = undone.policy_version, undone.cutoff, change.at
     run, slot = create(run_id, version, cutoff, "enforce", change.actor, now, last_scheduled_time, write_id)
     asked = change.model_copy(update={"change": "started", "detail": f"to undo {undone.run_id}"})

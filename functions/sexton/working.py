@@ -65,6 +65,10 @@ class Look:
         """Whether the run is at work and not paused."""
         return self.run.state in AT_WORK and not self.controls.paused(self.run.policy)
 
+    def holds(self, address: str) -> bool:
+        """Whether a hold keeps what has this address. It keeps nothing from coming back: an undo does not mind it."""
+        return self.run.undoes is None and self.controls.hold_on(address) is not None
+
     @property
     def resumed_at(self) -> datetime | None:
         """When the run, its policy or all policies were last resumed."""
@@ -230,7 +234,7 @@ class Working:
                 attempt.failures[index] = ended
                 continue
             attempt.looked.add(index)
-            if ended is None and look.controls.hold_on(policy.source.address(planned.key)):
+            if ended is None and look.holds(policy.source.address(planned.key)):
                 ended = held(index, planned, fresh.at)
             attempt.outcomes.append(ended) if ended else due.append((index, planned))
         return due

@@ -139,10 +139,10 @@ def test_every_way_that_an_item_ends_is_explained() -> None:
 def test_every_reason_to_wait_or_to_invalidate_is_explained() -> None:
     documented = first_codes(table("docs/failures.md", "reason", "what it says of the run", "what to do"))
     core = ROOT / "functions" / "sexton"
-    planning, targets, reconcile, approval = (
-        (core / f"{name}.py").read_text() for name in ("planning", "targets", "reconcile", "approval")
+    planning, targets, receipts, reconcile, approval = (
+        (core / f"{name}.py").read_text() for name in ("planning", "targets", "receipts", "reconcile", "approval")
     )
-    found = set(re.findall(r"SourceRefused\(\s*\"(\w+)\"", planning + targets))
+    found = set(re.findall(r"SourceRefused\(\s*\"(\w+)\"", planning + targets + receipts))
     found |= set(re.findall(r"return \"(\w+)\",", reconcile))
     found |= set(re.findall(r"append\(f?\"(\w+):", approval))
     assert found
