@@ -72,9 +72,6 @@ class Discovering:
         if policy is None or policy.version != run.policy_version:
             self.log("run_left_alone", run_id=run.run_id, why="another policy version is deployed")
             return run
-        if paused := self.ledger.controls().paused(run.policy):
-            self.log("run_left_alone", run_id=run.run_id, why=f"{paused.scope} is paused")
-            return run
         run = self.dispatching.dispatch(self.planning.plan(run, policy))
         self.log("run_advanced", run_id=run.run_id, state=run.state.value, planned=run.planned, jobs=run.jobs)
         return run

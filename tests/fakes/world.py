@@ -15,11 +15,14 @@ from sexton.ledger import Ledger
 from sexton.planning import Planning
 from sexton.policy import Policy
 from sexton.ports import TimeLeft
+from sexton.previewing import Previewing
 from sexton.reconcile import Reconciling
 from sexton.run import Run, RunId
 from sexton.starting import Starting
+from sexton.stopping import Stopping
 from sexton.target import Target
 from sexton.targets import target_of_run
+from sexton.undoing import Undoing
 from sexton.working import Answer, Delivery, Working
 
 from tests.fakes.bucket import FakeBucket
@@ -186,6 +189,20 @@ class World:
         for run_id in asked:
             self.discover({"resume": run_id})
 
+    def stopping(self) -> Stopping:
+        """What a person stops and lets go on."""
+        ledger = Ledger(self._wrapped_table())
+        return Stopping(ledger, self.policies, self.clock, self.tokens, self._log)
+
+    def undoing(self) -> Undoing:
+        """Undos, as control starts them."""
+        ledger, evidence = Ledger(self._wrapped_table()), self.trace.wrap("evidence", self.evidence)
+        return Undoing(ledger, evidence, self.policies, self.clock, self.tokens, self._log)
+
+    def previewing(self) -> Previewing:
+        """What undos would do."""
+        return Previewing(self.ledger, self.evidence, self._wrapped_bucket, self.clock)
+
     def resume(self, run_id: str) -> None:
         """The Discovery port: remembered until the tick is over."""
         self.resumed.append(run_id)
@@ -196,7 +213,7 @@ class World:
             while self.work():
                 pass
             self.tick()
-            if not any(run.state not in ("reported", "awaiting_approval") for run in self.ledger.open_runs()):
+            if not any(run.state not in ("reported", "awaiting_approval", "halted") for run in self.ledger.open_runs()):
                 return
             self.clock.advance(60)
         raise AssertionError(f"still open: {[(run.run_id, run.state) for run in self.ledger.open_runs()]}")

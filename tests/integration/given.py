@@ -21,6 +21,7 @@ DENIED = Failure(ReasonClass.PERMANENT, "AccessDenied", "access denied")
 RUN, CONTROLS, CLAIM, PART, LOOK, REMOVAL, OUTCOMES, SETTLEMENT = range(1, 9)
 CALLS = [
     "table.get",
+    "table.query",
     "table.write",
     "evidence.get",
     "bucket.list",

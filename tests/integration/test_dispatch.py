@@ -13,6 +13,7 @@ from sexton.run import Run
 
 from tests.fakes.recorder import Crash
 from tests.fakes.world import VISIBILITY, World, policy
+from tests.integration.given import CLAIM
 
 RUN = "logs-expire.20260301T120000Z.1"
 UNAVAILABLE = Failure(ReasonClass.TRANSIENT, "ServiceUnavailable", "try again")
@@ -272,7 +273,7 @@ def test_leased_jobs_are_outstanding_too(monkeypatch: pytest.MonkeyPatch) -> Non
     discover(world)
     (message,) = world.queue.receive(1)
     world.trace.calm()
-    world.trace.crash_after(3)  # right after the claim
+    world.trace.crash_after(CLAIM)
     with pytest.raises(Crash):
         world.work_one(message)
     world.tick()

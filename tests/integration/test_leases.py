@@ -62,7 +62,7 @@ def claimed_by_another(world: LastingWorld) -> None:
     world.trace.calm()
     world.trace.crash_after(CLAIM + 1)  # the claim is refused, the takeover is not
     world.work()
-    assert world.trace.names == ["table.get", "table.write", "table.write"]
+    assert world.trace.names == ["table.get", "table.query", "table.write", "table.write"]
 
 
 def test_a_late_release_is_refused_too() -> None:

@@ -414,7 +414,7 @@ def test_a_permission_lost_half_way_leaves_the_parts_cancelled_and_the_books_bal
     world = World()
     world.fill(f"app/{n:05d}" for n in range(2500))
     bucket = world.bucket()
-    world.trace.before[10] = lambda _: bucket.fail_next("list", DENIED)  # after the first page
+    world.trace.before[12] = lambda _: bucket.fail_next("list", DENIED)  # after the first page
     answer = world.trigger()
     assert answer["state"] == "invalidated"
     world.settle()

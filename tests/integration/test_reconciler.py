@@ -17,6 +17,7 @@ from sexton.table import Key
 
 from tests.fakes.recorder import LOST_REPLY, Crash
 from tests.fakes.world import LEASE, VISIBILITY, World, policy
+from tests.integration.given import CLAIM, REMOVAL
 
 RUN = "logs-expire.20260301T120000Z.1"
 SECOND = timedelta(seconds=1)
@@ -61,7 +62,7 @@ def claim_and_die(world: World) -> None:
     """A worker claims the first job it receives, and its process ends."""
     (message,) = world.queue.receive(1)
     world.trace.calm()
-    world.trace.crash_after(2)  # the run was read, the job claimed
+    world.trace.crash_after(CLAIM)
     with pytest.raises(Crash):
         world.work_one(message)
     world.trace.calm()
@@ -71,7 +72,7 @@ def remove_and_die(world: World) -> None:
     """A worker removes the objects of the first job it receives, and its process ends before the record."""
     (message,) = world.queue.receive(1)
     world.trace.calm()
-    world.trace.crash_after(5)  # run, claim, part, look, removal
+    world.trace.crash_after(REMOVAL)
     with pytest.raises(Crash):
         world.work_one(message)
     assert world.trace.names[-1] == "bucket.remove"
@@ -179,7 +180,7 @@ def test_planning_is_resumed_once_the_lease_of_a_dead_planner_is_over() -> None:
     world.fill(f"app/{n:05d}" for n in range(1500))
     world.trigger(plan=False)
     world.trace.calm()
-    world.trace.crash_after(6)
+    world.trace.crash_after(7)
     with pytest.raises(Crash):
         world.discover({"resume": RUN})
     world.trace.calm()
@@ -360,7 +361,7 @@ def test_a_live_lease_is_waited_for_and_its_worker_may_still_record() -> None:
         invalidated(world)
         assert not tick_after(world, 1).closed
 
-    world.trace.at(5, between_look_and_removal)
+    world.trace.at(REMOVAL, between_look_and_removal)
     world.work_one(message)
     assert tick_after(world, 60).closed
     assert (report(world)["deleted"], report(world)["cancelled"]) == (1, 0)

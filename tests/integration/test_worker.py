@@ -38,7 +38,7 @@ def settled(world: LastingWorld) -> dict[str, int]:
     return tally(world, world.run_id)
 
 
-def test_a_worker_that_meets_no_trouble_makes_seven_calls() -> None:
+def test_a_worker_that_meets_no_trouble_makes_eight_calls() -> None:
     world = planned(3)
     assert list(world.work().values()) == [Answer.ACK]
     assert world.trace.names == CALLS
@@ -225,21 +225,36 @@ def test_age_used_up_with_an_unknown_effect_is_observed_before_it_is_dead() -> N
 # a failure of the whole call
 
 
-def test_a_call_refused_for_good_kills_the_job_with_the_outcomes_it_had() -> None:
+def test_a_call_refused_for_good_gives_the_job_back_and_halts_the_run() -> None:
+    world = planned(30)
+    world.bucket().put("app/000", b"other bytes")
+    world.bucket().failures.update(dict.fromkeys(keys(30), DENIED))
+    assert list(world.work().values()) == [Answer.ACK]
+    back, halted = job(world, world.run_id), world.run({"run_id": world.run_id})
+    assert (back.state, back.attempt, back.reason, back.counts) == ("ready", 0, "AccessDenied", {"skipped:changed": 1})
+    assert back.dispatch_due is not None
+    assert back.dispatch_due <= world.clock()
+    assert (halted.state, halted.reason, halted.halted_from) == ("halted", "breaker", "draining")
+    assert [(each.actor, each.change) for each in halted.changes] == [("sexton", "halted")]
+
+
+def test_a_run_whose_permission_was_mended_goes_on_when_it_is_resumed() -> None:
+    world = planned(3)
+    world.bucket().fail_next("list", DENIED)
+    world.work()
+    world.stopping().resume_run(world.run_id, "the role may list again", "me")
+    assert settled(world) == {"deleted": 3}
+
+
+def test_a_job_that_is_refused_again_dies_with_the_outcomes_it_had() -> None:
+    """Nobody mended it: a person looks at this job, and the rest of the run is not kept for ever."""
     world = planned(30)
     world.bucket().put("app/000", b"other bytes")
     world.bucket().failures.update(dict.fromkeys(keys(30), DENIED))
     world.work()
-    dead = job(world, world.run_id)
-    assert (dead.state, dead.reason, dead.counts) == ("dead", "AccessDenied", {"skipped:changed": 1})
+    world.stopping().resume_run(world.run_id, "perhaps it goes now", "me")
     assert settled(world) == {"skipped:changed": 1, "dead:AccessDenied": 29}
     assert states(world, world.run_id) == {"00000000": "dead"}
-
-
-def test_a_look_refused_for_good_kills_the_job() -> None:
-    world = planned(3)
-    world.bucket().fail_next("list", DENIED)
-    assert settled(world) == {"dead:AccessDenied": 3}
 
 
 def test_an_altered_part_removes_nothing() -> None:

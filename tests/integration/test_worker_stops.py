@@ -39,7 +39,13 @@ def test_a_look_older_than_ten_seconds_is_made_again_and_the_runs_state_read_aga
     world = planned(3)
     slow_look(world, seconds=10.001)
     world.work()
-    assert world.trace.names[LOOK - 1 : REMOVAL + 2] == ["bucket.list", "table.get", "bucket.list", "bucket.remove"]
+    assert world.trace.names[LOOK - 1 : REMOVAL + 3] == [
+        "bucket.list",
+        "table.get",
+        "table.query",
+        "bucket.list",
+        "bucket.remove",
+    ]
     assert tally(world, world.run_id) == {"deleted": 3}
 
 
@@ -185,7 +191,7 @@ def test_another_deployed_version_parks_the_job() -> None:
     world = planned(3)
     world.policies["logs-expire"] = rule(retain="P31D")
     assert list(world.work().values()) == [Answer.KEEP]
-    assert world.trace.names == ["table.get", "deliveries.hide"]
+    assert world.trace.names == ["table.get", "table.query", "deliveries.hide"]
     assert world.queue.hidden[-1][1] == timedelta(seconds=60)
     assert (job(world, world.run_id).state, job(world, world.run_id).attempt) == ("ready", 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sexton.errors import Failure, ReasonClass
-from sexton.job import Job, JobState
+from sexton.job import Failed, Job, JobState
 from sexton.outcome import Ending, Outcome
 from sexton.settling import (
+    BREAKER,
     EFFECT_UNKNOWN,
+    EVIDENCE_ALTERED,
     INVALIDATED,
     OUT_OF_TIME,
     STOPPED,
@@ -137,24 +140,44 @@ def test_what_was_unknown_is_known_once_every_open_item_was_looked_at() -> None:
 # permanent failures
 
 
-def test_a_permanent_failure_of_the_whole_call_is_dead() -> None:
-    assert step(attempt(looked=False, whole=DENIED)) == Next(Kind.DIE, "AccessDenied", DENIED)
+def test_a_permanent_failure_of_the_whole_call_gives_the_job_back() -> None:
+    assert step(attempt(looked=False, whole=DENIED)) == given_back(DENIED)
+
+
+def test_altered_evidence_concerns_its_job_alone() -> None:
+    altered = replace(DENIED, code=EVIDENCE_ALTERED)
+    assert step(attempt(looked=False, whole=altered)) == Next(Kind.DIE, EVIDENCE_ALTERED, altered)
+
+
+def test_a_job_that_was_given_back_before_dies() -> None:
+    before = Failed(at=NOW, attempt=1, event=BREAKER, code="AccessDenied")
+    assert step(attempt(looked=False, whole=DENIED), job(history=(before,))) == Next(Kind.DIE, "AccessDenied", DENIED)
+
+
+def given_back(failure: Failure, maybe_done: bool = False) -> Next:
+    return Next(Kind.RELEASE, BREAKER, failure, maybe_done, refund=True, at_once=True)
 
 
 def test_a_permanent_failure_after_an_unknown_effect_is_observed_first() -> None:
-    assert step(attempt(looked=False, whole=DENIED), job(maybe_done=True)) == Next(
+    assert step(attempt(looked=False, whole=DENIED), job(maybe_done=True)) == given_back(DENIED, maybe_done=True)
+    before = Failed(at=NOW, attempt=1, event=BREAKER, code="AccessDenied")
+    assert step(attempt(looked=False, whole=DENIED), job(maybe_done=True, history=(before,))) == Next(
         Kind.RELEASE, EFFECT_UNKNOWN, DENIED, maybe_done=True
     )
 
 
-def test_every_item_refused_alike_is_a_failure_of_the_job() -> None:
-    assert step(attempt(failed=dict.fromkeys(range(3), DENIED))) == Next(Kind.DIE, "AccessDenied", DENIED)
+def test_every_item_refused_alike_is_a_failure_of_the_whole() -> None:
+    assert step(attempt(failed=dict.fromkeys(range(3), DENIED))) == given_back(DENIED)
 
 
-def test_a_call_refused_whole_is_a_failure_of_the_job_though_others_were_skipped_before() -> None:
+def test_one_item_that_is_refused_says_nothing_of_other_jobs() -> None:
+    assert step(attempt(of=1, failed={0: DENIED})) == Next(Kind.DIE, "AccessDenied", DENIED)
+
+
+def test_a_call_refused_whole_is_a_failure_of_the_whole_though_others_were_skipped_before() -> None:
     skipped = [Outcome(0, "key-0", Ending.SKIPPED, NOW, "changed")]
     tried = Attempt([0, 1, 2], outcomes=skipped, failures={1: DENIED, 2: DENIED}, looked={0, 1, 2})
-    assert step(tried) == Next(Kind.DIE, "AccessDenied", DENIED)
+    assert step(tried) == given_back(DENIED)
 
 
 def test_items_refused_differently_are_split_off_each() -> None:
