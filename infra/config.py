@@ -14,6 +14,7 @@ from aws_cdk.aws_logs import RetentionDays
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from sexton.aws.settings import LEASE_MARGIN, VISIBILITY_FACTOR
 from sexton.duration import to_text
+from sexton.missed import DELIVERED_WITHIN
 from sexton.policy import Policy, PolicyError, Problem
 from sexton.problem import in_words
 
@@ -35,7 +36,8 @@ TICK = Duration.minutes(1)
 TICK_EVENT_AGE = Duration.minutes(1)  # the shortest there is; the next tick does the work of a lost one
 TICKS_MISSED = 5  # ticks without a sign before the alarm
 SCHEDULE_RETRIES = 60
-SCHEDULE_EVENT_AGE = Duration.hours(6)  # a late start is harmless: the cutoff comes from the scheduled time
+# A late start is harmless: the cutoff comes from the scheduled time.
+SCHEDULE_EVENT_AGE = Duration.hours(DELIVERED_WITHIN / timedelta(hours=1))
 DISCOVERY_RETRIES = 2  # Lambda's default for asynchronous invocations; a run is found by its scheduled time
 
 LOG_RETENTION = RetentionDays.THREE_MONTHS

@@ -128,3 +128,4 @@ class SextonStack(Stack):
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+        self.alarms.watch_schedules()

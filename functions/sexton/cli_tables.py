@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from sexton.cli_output import facts, many, table
@@ -12,13 +13,21 @@ from sexton.explaining import Explanation
 from sexton.fate import Fate, SeenItem
 from sexton.item import rfc3339
 from sexton.showing import RunLine, RunView
+from sexton.missed import Missed, Why
+from sexton.report import readable_bytes
 from sexton.status import Status, Unfinished
 from sexton.verifying import Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+MISSED_BECAUSE = {
+    Why.PAUSED: "it was paused",
+    Why.RUN_OPEN: "another run of the policy was open",
+    Why.DAYLIGHT_SAVING: "the clock was set forward over it",
+    Why.NOT_FIRED: "the schedule did not fire",
+}
 
 
 def run_list(runs: Sequence[RunLine]) -> Iterator[RenderableType]:
@@ -47,6 +56,7 @@ def run(view: RunView) -> Iterator[RenderableType]:
             ("cutoff", when(view.cutoff)),
             ("started by", view.started_by),
             ("closed", when(view.closed_at)),
+            ("covers", _covers(view)),
             ("plan digest", view.digest),
             ("report", view.report),
         )
@@ -56,6 +66,15 @@ def run(view: RunView) -> Iterator[RenderableType]:
 
 
 def _state(view: RunLine) -> str:
+def _covers(view: RunLine) -> str | None:
+    """The missed times that the run takes care of beside its own."""
+    if not view.covers_total:
+        return None
+    first = f"{when(view.covers[0])} to " if len(view.covers) > 1 else ""
+    shown = f"the latest {len(view.covers)}: " if len(view.covers) < view.covers_total else ""
+    return f"{many(view.covers_total, 'missed time')} before it ({shown}{first}{when(view.covers[-1])})"
+
+
     if view.balanced is None:
         return view.state
     return f"{view.state}, books {'balance' if view.balanced else 'DO NOT BALANCE'}"
@@ -174,14 +193,17 @@ def _troubles(found: Status) -> Iterator[RenderableType]:
         yield table(("needs a person", "state", "balanced", "dead jobs", "next action"), people, right=("dead jobs",))
         yield ""
     if found.skipped_triggers:
-        skipped = ((s.run_id, when(s.at), s.open_run) for s in found.skipped_triggers)
-        yield table(("skipped trigger", "at", "another run was open"), skipped)
+        skipped = ((s.run_id, when(s.at), s.why, s.open_run) for s in found.skipped_triggers)
+        yield table(("skipped trigger", "at", "why", "the run that was open"), skipped)
         yield ""
     if found.malformed:
         messages = ((m.message_id, when(m.at), m.kind, m.why, m.excerpt) for m in found.malformed)
         yield table(("malformed message", "at", "kind", "why", "excerpt"), messages)
 
 
+    for missed in found.missed:
+        yield facts(_missed_facts(missed))
+        yield ""
 def dead_letters(letters: Sequence[DeadLetter]) -> Iterator[RenderableType]:
     """Dead jobs, and below them what to do about each kind."""
     headers = ("job", "items", "keys", "class", "reason", "attempts", "first", "last", "age", "summary")
@@ -191,6 +213,17 @@ def dead_letters(letters: Sequence[DeadLetter]) -> Iterator[RenderableType]:
             each.items,
             each.first_key if each.first_key == each.last_key else f"{each.first_key} to {each.last_key}",
             each.reason_class,
+def _missed_facts(missed: Missed) -> Iterator[tuple[str, object]]:
+    """Neighbours that passed without a run for one reason stand on one line."""
+    shown = f", the latest {len(missed.times)}" if len(missed.times) < missed.count else ""
+    yield "missed", f"{many(missed.count, 'time')} of {missed.policy} ({missed.schedule}, {missed.timezone}){shown}"
+    for why, group in groupby(missed.times, key=lambda each: each.why):
+        times = [when(each.at) for each in group]
+        span = f"{times[0]} to {times[-1]} ({len(times)})" if len(times) > 1 else times[0]
+        yield "", f"{span}: {MISSED_BECAUSE[Why(why)]}"
+    yield "next action", missed.next_action
+
+
             each.reason,
             each.attempts,
             when(each.first_claim_at),

@@ -147,6 +147,8 @@ class Closing:
             "cutoff": rfc3339(run.cutoff),
             "mode": run.mode,
             "started_by": run.started_by,
+            "covers": [rfc3339(at) for at in run.covers],
+            "covers_total": run.covers_total,
             "state": state.value,
             "reason": run.reason,
             "message": run.message,

@@ -23,7 +23,7 @@ from sexton.table import Row
 DELIVERED_WITHIN = timedelta(hours=6)  # for so long EventBridge Scheduler tries to deliver the event of a policy
 GRACE = DELIVERED_WITHIN + timedelta(minutes=15)
 PRECISION = timedelta(minutes=1)  # EventBridge Scheduler's: a run answers what was expected less than this before it
-COUNTED = 1000  # of one policy; more are no news
+COUNTED = 1000  # of one policy, the latest; more are no news
 KEPT = 20
 
 
@@ -46,7 +46,7 @@ class MissedTime(BaseModel):
 
 
 class Missed(BaseModel):
-    """What a policy has missed and no run has covered since. `times`: the latest 20 of `count` (at most 1,000).
+    """What a policy has missed and no run has covered since, of the latest 1,000 times. `times`: 20 of them.
 
     `overdue`: those that the alarm counts. While the policy is paused or a run of it is open, and for a grace after a
     pause has ended, there are none: somebody knows, or the next run covers them by itself.

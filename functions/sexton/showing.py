@@ -34,6 +34,8 @@ class RunLine(BaseModel):
     message: str | None
     held_because: tuple[str, ...]
     started_by: str
+    covers: tuple[AwareDatetime, ...]
+    covers_total: int
     created_at: AwareDatetime
     planned_at: AwareDatetime | None
     closed_at: AwareDatetime | None
@@ -156,6 +158,8 @@ def _line_fields(run: Run) -> dict[str, Any]:
         "message": run.message,
         "held_because": run.held_because,
         "started_by": run.started_by,
+        "covers": run.covers,
+        "covers_total": run.covers_total,
         "created_at": run.created_at,
         "planned_at": run.planned_at,
         "closed_at": run.closed_at,

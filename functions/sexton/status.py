@@ -14,7 +14,9 @@ from sexton.dead_letters import DeadLetter, letter, listed_runs
 from sexton.instant import from_ms
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
+from sexton.missed import Missed, Why, missed
 from sexton.run import WAITING, Run, RunId, RunState
+from sexton.table import Row
 from sexton.waiting import why_unfinished
 
 OPEN_JOBS_LOOKED_AT = 1000  # of each state and run: the index gives those first that have been due longest
@@ -80,13 +82,14 @@ class Dead(BaseModel):
 
 
 class SkippedTrigger(BaseModel):
-    """A trigger that found another run of its policy open, and of which no run has taken care since."""
+    """A trigger that found its policy paused or another run of it open; no run has taken care of it since."""
 
     model_config = ConfigDict(frozen=True)
 
     policy: str
     run_id: str
-    open_run: str
+    why: str
+    open_run: str | None
     at: AwareDatetime
 
 
@@ -129,6 +132,7 @@ class Status(BaseModel):
     reported: tuple[Waiting, ...]
     dead: Dead
     for_a_person: tuple[ForAPerson, ...]
+    missed: tuple[Missed, ...]
     skipped_triggers: tuple[SkippedTrigger, ...]
     malformed: tuple[MalformedMessage, ...]
 
@@ -150,17 +154,20 @@ def status(ledger: Ledger, now: datetime) -> Status:
         if run.closed and (letters[run.run_id] or not run.balanced)
     )
     malformed = tuple(_malformed(ledger, now))
+    rows, controls = ledger.policies(), ledger.controls()
+    late = tuple(each for row in rows if (each := missed(row, controls, now)))
     dead = _dead([each for found in letters.values() for each in found])
     return Status(
         at=now,
-        quiet=not (unfinished or awaiting or people or malformed or dead.jobs),
+        quiet=not (unfinished or awaiting or people or malformed or dead.jobs or any(each.overdue for each in late)),
         oldest=unfinished[0] if unfinished else None,
         unfinished=tuple(unfinished),
         awaiting_approval=awaiting,
         reported=tuple(_waiting(run, now) for run in runs if run.state is RunState.REPORTED),
         dead=dead,
         for_a_person=people,
-        skipped_triggers=tuple(_skipped(ledger, now)),
+        missed=late,
+        skipped_triggers=tuple(_skipped(rows, now)),
         malformed=malformed,
     )
 
@@ -246,14 +253,15 @@ def _for_a_person(run: Run, dead_jobs: int) -> ForAPerson:
     )
 
 
-def _skipped(ledger: Ledger, now: datetime) -> Iterator[SkippedTrigger]:
+def _skipped(rows: Iterable[Row], now: datetime) -> Iterator[SkippedTrigger]:
     """Those that are news: a run of the same or a later scheduled time removes all that the skipped one would have."""
-    for row in ledger.policies():
+    for row in rows:
         handled = from_ms(row.get("last_scheduled_time", 0))
         for each in row.get("skipped_triggers", []):
-            at, missed = from_ms(each["at"]), RunId.parse(each["run_id"]).scheduled_time
-            if missed > handled and now - at < SKIPPED_SHOWN:
-                yield SkippedTrigger(policy=row["policy"], run_id=each["run_id"], open_run=each["open_run"], at=at)
+            at, scheduled = from_ms(each["at"]), RunId.parse(each["run_id"]).scheduled_time
+            if scheduled > handled and now - at < SKIPPED_SHOWN:
+                why, open_run = each.get("why", Why.RUN_OPEN), each.get("open_run")
+                yield SkippedTrigger(policy=row["policy"], run_id=each["run_id"], why=why, open_run=open_run, at=at)
 
 
 def _malformed(ledger: Ledger, now: datetime) -> Iterator[MalformedMessage]:
