@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sexton import keys, plan
 from sexton.books import Entry
 from sexton.errors import EvidenceAltered
-from sexton.fate import OPEN, Fate, SeenItem
+from sexton.fate import OPEN, Fate, Implied
 from sexton.item import Item
 from sexton.job import JobState
 from sexton.outcome import Ending
@@ -71,41 +71,29 @@ def _fate(evidence: Evidence, planned: Plan, found: PlannedPart, index: int, ite
     report = read_report(evidence, planned.run_id, revision) if revision else {}
     entries = read_books(evidence, planned.run_id, revision) if revision else []
     here = [entry for entry in entries if entry.part == found.seq]
-    entry, recorded = _recorded(evidence, here, index)
+    entry, found_there = _recorded(evidence, here, index)
     entry = entry or next((each for each in here if _answers_for(each, index)), None)
-    implied = IMPLIED.get(entry.state, OPEN) if entry else OPEN
-    return Fate(
-        run_id=planned.run_id,
-        policy=planned.policy,
-        policy_version=planned.policy_version,
-        mode=planned.mode,
+    return Fate.of(
+        planned,
+        item,
+        found_there,
+        Implied(IMPLIED.get(entry.state, OPEN), entry.reason) if entry else Implied(OPEN),
         run_state=str(report.get("state", RunState.PLANNED)),
-        scheduled_time=planned.scheduled_time,
-        cutoff=planned.cutoff,
-        planned=SeenItem.of(item),
         job_id=entry.job_id if entry else f"{planned.run_id}.{found.seq}",
         index=index,
-        outcome=recorded.get("outcome", implied),
-        reason=recorded.get("reason") if recorded or not entry else entry.reason,
-        at=recorded.get("at"),
-        unproven=bool(recorded.get("unproven")),
-        observed=recorded.get("observed"),
-        marker_version_id=recorded.get("marker_version_id"),
-        attempts=None,
-        history=(),
-        summary=None,
-        next_action=None,
     )
+
+
+def recorded(evidence: Evidence, files: Iterable[str], index: int) -> Mapping[str, Any]:
+    """What outcome files say of one item of their part; empty where none has it. Raises EvidenceAltered."""
+    lines = (line for file in files for line in read_outcomes(evidence, file))
+    return next((line.fields for line in lines if line.index == index), {})
 
 
 def _recorded(evidence: Evidence, entries: list[Entry], index: int) -> tuple[Entry | None, Mapping[str, Any]]:
     """The recorded outcome of an item, with the job whose file has it."""
-    for entry in entries:
-        for file in entry.outcome_files:
-            for line in read_outcomes(evidence, file):
-                if line.index == index:
-                    return entry, line.fields
-    return None, {}
+    found = ((entry, recorded(evidence, entry.outcome_files, index)) for entry in entries)
+    return next(((entry, fields) for entry, fields in found if fields), (None, {}))
 
 
 def _answers_for(entry: Entry, index: int) -> bool:

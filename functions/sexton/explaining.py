@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from sexton import archive, keys, part, plan
 from sexton.decision import Decision, judge
 from sexton.errors import CallFailed, EvidenceAltered, Failure, Refused
-from sexton.fate import OPEN, PLANNED, Attempted, Fate, SeenItem
+from sexton.fate import OPEN, PLANNED, Attempted, Fate, Implied, SeenItem
 from sexton.item import Item
 from sexton.job import Job, JobState
 from sexton.judging import judge_all
@@ -22,7 +21,7 @@ from sexton.ledger import Ledger
 from sexton.outcome import Ending
 from sexton.policy import Policy
 from sexton.ports import Buckets, Clock, Evidence
-from sexton.reading import read_outcomes, read_part
+from sexton.reading import read_part
 from sexton.retain import cutoff
 from sexton.run import WAITING, Run
 from sexton.showing import known_policies
@@ -105,7 +104,11 @@ class Explaining:
     def _looked(self, bucket: str, key: str) -> tuple[Item | None, Failure | None]:
         """The object now; a look that fails leaves the past to be explained all the same."""
         try:
-            return self.bucket(bucket, self._account(bucket)).head(key), None
+            there = self.bucket(bucket, self._account(bucket))
+            now = there.head(key)
+            if now is None:
+                there.list(key, limit=1)  # a HEAD does not tell an absent object from an absent bucket
+            return now, None
         except CallFailed as failed:
             return None, failed.failure
 
@@ -203,37 +206,20 @@ class _Answer:
     planned: Item
 
     def fate(self) -> Fate:
-        run, job, recorded = self.run, self.job, self._recorded
-        return Fate(
-            run_id=run.run_id,
-            policy=run.policy,
-            policy_version=run.policy_version,
-            mode=run.mode,
-            run_state=run.state.value,
-            scheduled_time=run.scheduled_time,
-            cutoff=run.cutoff,
-            planned=SeenItem.of(self.planned),
+        job, found = self.job, archive.recorded(self.evidence, self.job.files, self.index)
+        return Fate.of(
+            self.run,
+            self.planned,
+            found,
+            Implied(self._implied(), self._reason(), self._implied_at()),
+            run_state=self.run.state.value,
             job_id=job.job_id,
             index=self.index,
-            outcome=recorded.get("outcome") or self._implied(),
-            reason=recorded.get("reason") if recorded else self._reason(),
-            at=recorded.get("at") or self._implied_at(),
-            unproven=bool(recorded.get("unproven")),
-            observed=recorded.get("observed"),
-            marker_version_id=recorded.get("marker_version_id"),
             attempts=job.attempt,
             history=tuple(Attempted(**failed.model_dump()) for failed in job.history),
-            summary=None if recorded else job.summary,
-            next_action=None if recorded else job.next_action,
+            summary=None if found else job.summary,
+            next_action=None if found else job.next_action,
         )
-
-    @cached_property
-    def _recorded(self) -> Mapping[str, Any]:
-        for file in self.job.files:
-            for line in read_outcomes(self.evidence, file):
-                if line.index == self.index:
-                    return line.fields
-        return {}
 
     def _implied(self) -> str:
         if self.job.state is JobState.DEAD:

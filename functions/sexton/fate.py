@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
@@ -47,6 +48,31 @@ class Attempted(BaseModel):
     summary: str
 
 
+class Ran(Protocol):
+    """What a run's row and its plan both tell of the run."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def policy_version(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def scheduled_time(self) -> datetime: ...
+    @property
+    def cutoff(self) -> datetime: ...
+
+
+class Implied(NamedTuple):
+    """How an item ended that no file has an outcome of: what the state of its job and run implies."""
+
+    outcome: str
+    reason: str | None = None
+    at: datetime | None = None
+
+
 class Fate(BaseModel):
     """What came of the object in one run.
 
@@ -73,7 +99,27 @@ class Fate(BaseModel):
     unproven: bool
     observed: dict[str, Any] | None
     marker_version_id: str | None
-    attempts: int | None
-    history: tuple[Attempted, ...]
-    summary: str | None
-    next_action: str | None
+    attempts: int | None = None
+    history: tuple[Attempted, ...] = ()
+    summary: str | None = None
+    next_action: str | None = None
+
+    @staticmethod
+    def of(ran: Ran, planned: Item, recorded: Mapping[str, Any], implied: Implied, **more: object) -> Fate:
+        """From what an outcome file has recorded, if one did; `more` are the fields that nobody records."""
+        fields: dict[str, Any] = {
+            "run_id": ran.run_id,
+            "policy": ran.policy,
+            "policy_version": ran.policy_version,
+            "mode": ran.mode,
+            "scheduled_time": ran.scheduled_time,
+            "cutoff": ran.cutoff,
+            "planned": SeenItem.of(planned),
+            "outcome": recorded.get("outcome") or implied.outcome,
+            "reason": recorded.get("reason") if recorded else implied.reason,
+            "at": recorded.get("at") or implied.at,
+            "unproven": bool(recorded.get("unproven")),
+            "observed": recorded.get("observed"),
+            "marker_version_id": recorded.get("marker_version_id"),
+        }
+        return Fate(**fields, **more)

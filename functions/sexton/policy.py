@@ -215,13 +215,12 @@ class Policy(BaseModel):
         return cls.model_validate_json(text)
 
 
-def load_policies(folder: Path, *, allow_empty: bool = False) -> tuple[Policy, ...]:
+def load_policies(folder: Path) -> tuple[Policy, ...]:
     """Read every *.yaml and *.yml of a folder, in the order of their names; or the one file that the path names.
 
-    Raises PolicyError with the problems of all files together. A folder without a policy is one, unless
-    `allow_empty`.
+    Raises PolicyError with the problems of all files together. A folder without a policy is one.
     """
-    files = [read_policy_file(path) for path in _policy_paths(folder, allow_empty)]
+    files = [read_policy_file(path) for path in _policy_paths(folder)]
     checked = [check_policy(file) for file in files]
     problems = [problem for _, found in checked for problem in found] + _repeated_ids(files)
     problems += _two_accounts(zip(files, (policy for policy, _ in checked), strict=True))
@@ -230,13 +229,13 @@ def load_policies(folder: Path, *, allow_empty: bool = False) -> tuple[Policy, .
     return tuple(policy for policy, _ in checked if policy is not None)
 
 
-def _policy_paths(folder: Path, allow_empty: bool) -> list[Path]:
+def _policy_paths(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
         raise PolicyError([Problem(str(folder), "there is no such folder", "the folder that holds the policies")])
     paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in {".yaml", ".yml"} and path.is_file())
-    if not paths and not allow_empty:
+    if not paths:
         raise PolicyError([Problem(str(folder), "no policy is in this folder", "at least one *.yaml file in it")])
     return paths
 

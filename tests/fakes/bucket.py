@@ -85,6 +85,9 @@ class FakeBucket:
         return Listing(items, truncated=False)
 
     def head(self, key: str) -> Item | None:
+        """A bucket that is not there looks to a HEAD like an object that is not there."""
+        if self.missing:
+            return None
         self._called("head")
         return self.current(key)
 

@@ -397,6 +397,28 @@ def test_explain_of_an_object_that_nobody_had_or_can_see(desk: Desk) -> None:
     assert desk.sexton("explain", "s3://elsewhere/x", "--json").json["policies"] == []
 
 
+def test_explain_says_that_a_bucket_does_not_exist(desk: Desk) -> None:
+    desk.world.tick()
+    desk.world.bucket().missing = True
+    found = desk.sexton("explain", "s3://logs/app/x", "--json").json
+    assert found["look_failed"] == "NoSuchBucket: the bucket does not exist"
+    assert [(each["action"], each["reason"]) for each in found["policies"]] == [("unknown", "NoSuchBucket")]
+    assert "the bucket does not exist" in desk.sexton("explain", "s3://logs/app/x").out
+
+
+def test_explain_says_that_a_report_removes_nothing(desk: Desk) -> None:
+    desk.world.policies = {"logs-expire": policy(mode="report"), "others-expire": policy(id="others-expire")}
+    desk.world.fill(["app/a"])
+    desk.world.tick()
+    found = desk.sexton("explain", "s3://logs/app/a", "--json").json
+    assert [each["action"] for each in found["policies"]] == ["remove", "remove"]
+    lines = desk.sexton("explain", "s3://logs/app/a").out.splitlines()
+    says = {line.split()[0]: line for line in lines if "expire" in line}
+    assert "only report it" in says["logs-expire"]
+    assert "remove" not in says["logs-expire"]
+    assert "remove" in says["others-expire"]
+
+
 def test_explain_knows_runs_that_have_left_the_ledger(desk: Desk) -> None:
     desk.world.policies = {"logs-expire": policy(**SMALL_JOBS)}
     desk.world.bucket().failures["app/0003.log"] = Failure(ReasonClass.PERMANENT, "AccessDenied", "no")

@@ -131,11 +131,6 @@ def test_no_width_cuts_a_cell(rows: list[tuple[str, str, int]], width: int) -> N
 # numbers and times
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 1024**4, "5.0 TiB")])
-def test_sizes(count: int, text: str) -> None:
-    assert cli_tables.size(count) == text
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-5, "0 min 0 s"), (61, "1 min 1 s"), (7260, "2 h 1 min"), (90_000, "1 d 1 h")]
 )

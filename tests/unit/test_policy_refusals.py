@@ -82,10 +82,9 @@ def test_one_id_in_two_files_is_refused() -> None:
     assert str(refusal(folder)) == expected
 
 
-def test_a_folder_without_policies_is_refused_unless_allowed(tmp_path: Path) -> None:
+def test_a_folder_without_policies_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a policy")
     assert "no policy is in this folder; write instead at least one *.yaml file" in str(refusal(tmp_path))
-    assert load_policies(tmp_path, allow_empty=True) == ()
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
