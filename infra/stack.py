@@ -109,6 +109,7 @@ class SextonStack(Stack):
     def _watch(self, policies: Sequence[Policy]) -> None:
         self.alarms.watch_queues(dead_letters=self.queue.dead_letters, failures=self.failures.queue)
         self.alarms.watch_books()
+        self.alarms.watch_schedules()
         self.alarms.watch_age(policies)
         self.alarms.watch_tick(self.functions.reconciler.function)
         self.alarms.watch_errors({f.node.id: f.function for f in self.functions.all})
@@ -128,4 +129,3 @@ class SextonStack(Stack):
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
-        self.alarms.watch_schedules()

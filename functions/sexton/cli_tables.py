@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from sexton.cli_output import facts, many, table
 from sexton.dead_letters import DeadLetter
 from sexton.explaining import Explanation
-from sexton.explaining import Verdict as PolicyVerdict
 from sexton.fate import Fate, SeenItem
 from sexton.item import rfc3339
-from sexton.report import readable_bytes
+from sexton.missed import Missed, Why
 from sexton.showing import RunLine, RunView
 from sexton.status import Status, Unfinished
 from sexton.verifying import Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+MISSED_BECAUSE = {
+    Why.PAUSED: "it was paused",
+    Why.RUN_OPEN: "another run of the policy was open",
+    Why.DAYLIGHT_SAVING: "the clock was set forward over it",
+    Why.NOT_FIRED: "the schedule did not fire",
+}
 
 
 def run_list(runs: Sequence[RunLine]) -> Iterator[RenderableType]:
@@ -29,7 +39,7 @@ def run_list(runs: Sequence[RunLine]) -> Iterator[RenderableType]:
 
 def _run_row(run: RunLine) -> tuple[object, ...]:
     why = run.reason or "; ".join(run.held_because)
-    return run.run_id, run.mode, run.state, run.planned, readable_bytes(run.planned_bytes), run.balanced, why
+    return run.run_id, run.mode, run.state, run.planned, size(run.planned_bytes), run.balanced, why
 
 
 def run(view: RunView) -> Iterator[RenderableType]:
@@ -46,6 +56,7 @@ def run(view: RunView) -> Iterator[RenderableType]:
             ("scheduled", when(view.scheduled_time)),
             ("cutoff", when(view.cutoff)),
             ("started by", view.started_by),
+            ("covers", _covers(view)),
             ("closed", when(view.closed_at)),
             ("plan digest", view.digest),
             ("report", view.report),
@@ -53,6 +64,15 @@ def run(view: RunView) -> Iterator[RenderableType]:
     )
     yield ""
     yield table(("", "items", "of which"), _count_rows(view), right=("items",))
+
+
+def _covers(view: RunLine) -> str | None:
+    """The missed times that the run takes care of beside its own."""
+    if not view.covers_total:
+        return None
+    first = f"{when(view.covers[0])} to " if len(view.covers) > 1 else ""
+    shown = f"the latest {len(view.covers)}: " if len(view.covers) < view.covers_total else ""
+    return f"{many(view.covers_total, 'missed time')} before it ({shown}{first}{when(view.covers[-1])})"
 
 
 def _state(view: RunLine) -> str:
@@ -64,7 +84,7 @@ def _state(view: RunLine) -> str:
 def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
     unproven = f"{view.deleted_unproven:,} gone after an attempt without a record" if view.deleted_unproven else ""
     yield "scanned", view.scanned, reasons(view.scanned_by)
-    in_jobs = f"{readable_bytes(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
+    in_jobs = f"{size(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
     yield "planned", view.planned, in_jobs if view.jobs else ""
     yield "deleted", view.deleted, unproven
     yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
@@ -76,11 +96,7 @@ def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
 def explanation(found: Explanation) -> Iterator[RenderableType]:
     """The object now, each run that had it, and what each deployed policy would decide."""
     now = found.now
-    there = (
-        f"{readable_bytes(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}"
-        if now
-        else "nothing"
-    )
+    there = f"{size(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}" if now else "nothing"
     yield facts(
         (
             ("bucket", found.bucket),
@@ -97,14 +113,10 @@ def explanation(found: Explanation) -> Iterator[RenderableType]:
     if found.policies:
         headers = ("policy", "mode", "would now", "because", "cutoff", "version")
         columns = len(headers) if any(verdict.version_id for verdict in found.policies) else len(headers) - 1
-        rows = ((p.policy, p.mode, _would(p), p.reason, when(p.cutoff), p.version_id) for p in found.policies)
+        rows = ((p.policy, p.mode, p.action, p.reason, when(p.cutoff), p.version_id) for p in found.policies)
         yield table(headers[:columns], (row[:columns] for row in rows))
     else:
         yield "No deployed policy is about this bucket."
-
-
-def _would(said: PolicyVerdict) -> str:
-    return "only report it" if (said.mode, said.action) == ("report", "remove") else said.action
 
 
 def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
@@ -130,7 +142,7 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
 
 
 def _as_planned(planned: SeenItem) -> str:
-    what = "delete marker" if planned.is_marker else f"{readable_bytes(planned.size)}, ETag {planned.etag}"
+    what = "delete marker" if planned.is_marker else f"{size(planned.size)}, ETag {planned.etag}"
     return f"{what}, last modified {when(planned.last_modified)}"
 
 
@@ -181,13 +193,27 @@ def _troubles(found: Status) -> Iterator[RenderableType]:
         people = ((p.run_id, p.state, p.balanced, p.dead_jobs, p.next_action) for p in found.for_a_person)
         yield table(("needs a person", "state", "balanced", "dead jobs", "next action"), people, right=("dead jobs",))
         yield ""
+    for missed in found.missed:
+        yield facts(_missed_facts(missed))
+        yield ""
     if found.skipped_triggers:
-        skipped = ((s.run_id, when(s.at), s.open_run) for s in found.skipped_triggers)
-        yield table(("skipped trigger", "at", "another run was open"), skipped)
+        skipped = ((s.run_id, when(s.at), s.why, s.open_run) for s in found.skipped_triggers)
+        yield table(("skipped trigger", "at", "why", "the run that was open"), skipped)
         yield ""
     if found.malformed:
         messages = ((m.message_id, when(m.at), m.kind, m.why, m.excerpt) for m in found.malformed)
         yield table(("malformed message", "at", "kind", "why", "excerpt"), messages)
+
+
+def _missed_facts(missed: Missed) -> Iterator[tuple[str, object]]:
+    """Neighbours that passed without a run for one reason stand on one line."""
+    shown = f", the latest {len(missed.times)}" if len(missed.times) < missed.count else ""
+    yield "missed", f"{many(missed.count, 'time')} of {missed.policy} ({missed.schedule}, {missed.timezone}){shown}"
+    for why, group in groupby(missed.times, key=lambda each: each.why):
+        times = [when(each.at) for each in group]
+        span = f"{times[0]} to {times[-1]} ({len(times)})" if len(times) > 1 else times[0]
+        yield "", f"{span}: {MISSED_BECAUSE[Why(why)]}"
+    yield "next action", missed.next_action
 
 
 def dead_letters(letters: Sequence[DeadLetter]) -> Iterator[RenderableType]:
@@ -256,3 +282,11 @@ def ago(seconds: int) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"
+
+
+def size(count: int) -> str:
+    """Bytes in the largest unit that leaves a number of at least one."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
