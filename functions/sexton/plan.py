@@ -43,7 +43,10 @@ class PlannedPart(BaseModel):
 
 
 class Plan(BaseModel):
-    """`plan.json`. `digest` is None where the run was invalidated before its plan was complete."""
+    """`plan.json`. `digest` is None where the run was invalidated before its plan was complete.
+
+    `undoes`: of an undo, the run whose delete markers are its items.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -53,6 +56,7 @@ class Plan(BaseModel):
     scheduled_time: AwareDatetime
     cutoff: AwareDatetime
     mode: str
+    undoes: str | None = None
     digest: Sha256 | None
     scanned: dict[str, int]
     planned: int

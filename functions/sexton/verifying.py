@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sexton import archive, books, keys, part, plan
+from sexton import archive, books, keys, part, plan, receipts
 from sexton.books import Books, Entry
 from sexton.closing import by_ending
 from sexton.decision import EXPIRED, judge
 from sexton.errors import EvidenceAltered
+from sexton.item import Item, ItemId
 from sexton.plan import Plan
 from sexton.policy import Policy
 from sexton.ports import Evidence
@@ -118,7 +119,8 @@ def _policy(evidence: Evidence, written: Plan, findings: _Findings) -> Policy | 
 
 def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, findings: _Findings) -> None:
     """Every part is what its hash says, no item stands twice, each had its time, and the sums are the plan's."""
-    judged = judge(policy, written.cutoff) if policy else None
+    judged = judge(policy, written.cutoff) if policy and written.undoes is None else None
+    placed = _receipts(evidence, written.undoes, findings) if written.undoes else None
     count, size, last, versions = 0, 0, "", set[str | None]()  # the versions of the last key
     for place, planned in enumerate(written.parts):
         findings.expect(
@@ -133,6 +135,9 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
         count, bytes_here = count + len(items), sum(item.size for item in items)
         size += bytes_here
         findings.expect(f"bytes of part {planned.seq}", planned.bytes, bytes_here)
+        if placed is not None:
+            last = ""  # an undo has a part for each job of the undone run, in the order of the jobs
+            _verify_receipts(planned.seq, items, placed, written, findings)
         for index, item in enumerate(items):
             if item.key != last:
                 versions.clear()
@@ -145,6 +150,28 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
                 findings.differs(f"part {planned.seq}: item {index} must not be planned: {decision.reason}")
     findings.expect("planned items", written.planned, count)
     findings.expect("planned bytes", written.planned_bytes, size)
+
+
+def _receipts(evidence: Evidence, undone: str, findings: _Findings) -> Iterator[set[ItemId]]:
+    """The ids of the delete markers that each job of the undone run placed, in the order of its books."""
+    revision = archive.newest_revision(evidence, undone)
+    if revision is None:
+        findings.differs(f"the books of {undone}, which it undoes, are gone")
+        return
+    for entry in _entries(evidence, undone, revision, findings):
+        try:
+            yield {marker.id for marker in receipts.read(evidence, entry.outcome_files).markers}
+        except EvidenceAltered as error:
+            findings.differs(str(error))
+
+
+def _verify_receipts(
+    seq: str, items: Sequence[Item], placed: Iterator[set[ItemId]], written: Plan, findings: _Findings
+) -> None:
+    """An undo's part has markers of one job of the undone run; the next part is of a later job."""
+    ids = {item.id for item in items}
+    if not any(ids <= of_job for of_job in placed):
+        findings.differs(f"part {seq}: it has delete markers that no job of {written.undoes} placed")
 
 
 def _entries(evidence: Evidence, run_id: str, revision: int, findings: _Findings) -> list[Entry]:

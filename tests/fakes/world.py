@@ -16,12 +16,14 @@ from sexton.planning import Planning
 from sexton.policy import Policy
 from sexton.ports import TimeLeft
 from sexton.previewing import Previewing
+from sexton.previewing import Previewing
 from sexton.reconcile import Reconciling
 from sexton.run import Run, RunId
 from sexton.starting import Starting
 from sexton.stopping import Stopping
 from sexton.target import Target
 from sexton.targets import target_of_run
+from sexton.undoing import Undoing
 from sexton.undoing import Undoing
 from sexton.working import Answer, Delivery, Working
 
@@ -193,6 +195,15 @@ class World:
         """What a person stops and lets go on."""
         ledger = Ledger(self._wrapped_table())
         return Stopping(ledger, self.policies, self.clock, self.tokens, self._log)
+
+    def undoing(self) -> Undoing:
+        """Undos, as control starts them."""
+        ledger, evidence = Ledger(self._wrapped_table()), self.trace.wrap("evidence", self.evidence)
+        return Undoing(ledger, evidence, self.policies, self.clock, self.tokens, self._log)
+
+    def previewing(self) -> Previewing:
+        """What undos would do."""
+        return Previewing(self.ledger, self.evidence, self._wrapped_bucket, self.clock)
 
     def undoing(self) -> Undoing:
         """Undos, as control starts them."""
