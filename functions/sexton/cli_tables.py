@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from sexton.cli_output import facts, many, table
 from sexton.dead_letters import DeadLetter
 from sexton.explaining import Explanation
+from sexton.explaining import Verdict as PolicyVerdict
 from sexton.fate import Fate, SeenItem
 from sexton.item import rfc3339
 from sexton.missed import Missed, Why
+from sexton.report import readable_bytes
 from sexton.showing import RunLine, RunView
 from sexton.status import Status, Unfinished
 from sexton.verifying import Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 MISSED_BECAUSE = {
@@ -39,7 +39,7 @@ def run_list(runs: Sequence[RunLine]) -> Iterator[RenderableType]:
 
 def _run_row(run: RunLine) -> tuple[object, ...]:
     why = run.reason or "; ".join(run.held_because)
-    return run.run_id, run.mode, run.state, run.planned, size(run.planned_bytes), run.balanced, why
+    return run.run_id, run.mode, run.state, run.planned, readable_bytes(run.planned_bytes), run.balanced, why
 
 
 def run(view: RunView) -> Iterator[RenderableType]:
@@ -84,7 +84,7 @@ def _state(view: RunLine) -> str:
 def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
     unproven = f"{view.deleted_unproven:,} gone after an attempt without a record" if view.deleted_unproven else ""
     yield "scanned", view.scanned, reasons(view.scanned_by)
-    in_jobs = f"{size(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
+    in_jobs = f"{readable_bytes(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
     yield "planned", view.planned, in_jobs if view.jobs else ""
     yield "deleted", view.deleted, unproven
     yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
@@ -96,7 +96,11 @@ def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
 def explanation(found: Explanation) -> Iterator[RenderableType]:
     """The object now, each run that had it, and what each deployed policy would decide."""
     now = found.now
-    there = f"{size(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}" if now else "nothing"
+    there = (
+        f"{readable_bytes(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}"
+        if now
+        else "nothing"
+    )
     yield facts(
         (
             ("bucket", found.bucket),
@@ -113,10 +117,14 @@ def explanation(found: Explanation) -> Iterator[RenderableType]:
     if found.policies:
         headers = ("policy", "mode", "would now", "because", "cutoff", "version")
         columns = len(headers) if any(verdict.version_id for verdict in found.policies) else len(headers) - 1
-        rows = ((p.policy, p.mode, p.action, p.reason, when(p.cutoff), p.version_id) for p in found.policies)
+        rows = ((p.policy, p.mode, _would(p), p.reason, when(p.cutoff), p.version_id) for p in found.policies)
         yield table(headers[:columns], (row[:columns] for row in rows))
     else:
         yield "No deployed policy is about this bucket."
+
+
+def _would(said: PolicyVerdict) -> str:
+    return "only report it" if (said.mode, said.action) == ("report", "remove") else said.action
 
 
 def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
@@ -142,7 +150,7 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
 
 
 def _as_planned(planned: SeenItem) -> str:
-    what = "delete marker" if planned.is_marker else f"{size(planned.size)}, ETag {planned.etag}"
+    what = "delete marker" if planned.is_marker else f"{readable_bytes(planned.size)}, ETag {planned.etag}"
     return f"{what}, last modified {when(planned.last_modified)}"
 
 
@@ -282,11 +290,3 @@ def ago(seconds: int) -> str:
     if days:
         return f"{days} d {hours} h"
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"
-
-
-def size(count: int) -> str:
-    """Bytes in the largest unit that leaves a number of at least one."""
-    value, unit = float(count), 0
-    while value >= 1024 and unit < len(UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{count} B" if unit == 0 else f"{value:.1f} {UNITS[unit]}"
