@@ -42,8 +42,12 @@ lint: install
 local: install  ## deploy to an emulator that keeps running; POLICIES=dir for other policies
 	$(BIN)/python -m infra.local.stage up --policies "$(POLICIES)"
 
-local-down: $(INSTALLED)  ## stop it, and throw its buckets, ledger and evidence away
-	$(BIN)/python -m infra.local.stage down
+local-down:  ## stop it, and throw its buckets, ledger and evidence away
+	@if [ -e $(INSTALLED) ]; then $(BIN)/python -m infra.local.stage down; \
+	elif [ -e .local/emulator.json ]; then \
+	  echo "error: a stage may still run, and what stops it is not installed any more." >&2; \
+	  echo "hint:  make install, then make local-down" >&2; exit 1; \
+	else echo "nothing runs"; fi
 
 synth: install  ## the CloudFormation template, into cdk.out
 	$(CDK) synth --quiet -c policies="$(POLICIES)" $(CDK_ARGS)
@@ -55,10 +59,13 @@ clean: local-down  ## remove what was built and installed
 	rm -rf $(VENV) infra/cdk/node_modules build cdk.out .local .mypy_cache .ruff_cache .pytest_cache functions/*.egg-info
 
 $(VENV)/bin/python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "error: there is no program $(PYTHON) here." >&2; \
+	  echo "hint:  name a Python 3.11 to 3.13: make $(or $(MAKECMDGOALS),install) PYTHON=python3.13" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
 	  echo "error: Sexton needs Python 3.11 to 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "hint:  name another one: make $(or $(MAKECMDGOALS),install) PYTHON=python3.13" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # Everything is pinned, so there is nothing to resolve; the check tells if a pin is missing.
 $(INSTALLED): requirements.txt functions/requirements.txt pyproject.toml | $(VENV)/bin/python
