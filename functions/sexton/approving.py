@@ -9,15 +9,15 @@ from pydantic import BaseModel, ConfigDict
 
 from sexton import run_transitions
 from sexton.approval import PLAN_TTL
-from sexton.errors import BadRunId, NotAllowed, Refused, UnknownRun
+from sexton.errors import NotAllowed
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
 from sexton.policy import Policy
 from sexton.ports import Clock, Log, Token
-from sexton.run import WAITING, Change, Run, RunId, RunState
+from sexton.run import WAITING, Change, Run, RunState
+from sexton.showing import find
 from sexton.starting import Policies
-from sexton.table import Applied
-from sexton.table import Refused as WriteRefused
+from sexton.table import Applied, Refused
 
 
 class Approved(BaseModel):
@@ -47,7 +47,7 @@ class Approving:
         Raises BadRunId, UnknownRun, and NotAllowed: not_waiting, other_digest, plan_expired, policy_changed,
         policy_reports, second_person, run_open, moved.
         """
-        run = self._run(run_id)
+        run = find(self.ledger, run_id)
         now = self.clock()
         refused = why_not(run, digest, actor, self.policies.get(run.policy), now)
         if refused:
@@ -60,16 +60,7 @@ class Approving:
         self.log("run_approved", run_id=run.run_id, policy=run.policy, actor=actor, digest=digest)
         return Approved(run_id=run.run_id, state=RunState.DISPATCHING, digest=digest, planned=run.planned)
 
-    def _run(self, run_id: str) -> Run:
-        try:
-            run = self.ledger.run(RunId.parse(run_id))
-        except ValueError as error:
-            raise BadRunId(str(error)) from error
-        if run is None:
-            raise UnknownRun(f"the ledger holds no run {run_id}")
-        return run
-
-    def _lost(self, run: Run, refused: WriteRefused) -> Refused:
+    def _lost(self, run: Run, refused: Refused) -> NotAllowed:
         """What stood in the way of a transaction that every rule allowed."""
         open_run = (refused.old or {}).get("open_run")
         if open_run:

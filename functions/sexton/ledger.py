@@ -73,6 +73,10 @@ class Ledger:
             finished += job.state not in OPEN
         return dead, finished
 
+    def split_from(self, job: Job) -> Iterator[Job]:
+        """Every job that left this one, or one that left it, in order."""
+        return (Job.from_row(row) for row in self._all(job.key.pk, f"{job.key.sk}#"))
+
     def open_jobs(self, run_id: str, state: JobState, up_to: datetime | None = None) -> Iterator[Job]:
         """Jobs in a state by the time that matters in it, eventually consistent: a hint, never a proof.
 

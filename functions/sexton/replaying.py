@@ -69,9 +69,9 @@ class Replaying:
 
         `request`: of replays that came with one request, each run records the first only. Raises BadJobId,
         UnknownJob, UnknownRun, and NotAllowed: not_dead, resolved, replays_used_up, run_invalidated, run_halted,
-        run_closing, policy_changed, moved.
+        run_closing, run_undone, policy_changed, moved.
         """
-        return self._replay(self._job(job_id), Change(at=self.clock(), **_replay_of(reason, actor, request)))
+        return self._replay(find_job(self.ledger, job_id), _replayed(self.clock(), reason, actor, request))
 
     def resolve(self, job_id: str, reason: str, actor: str, request: str | None = None) -> Resolved:
         """A dead job is closed as it is; what it leaves is for the next run.
@@ -80,7 +80,7 @@ class Replaying:
         """
         change = Change(at=self.clock(), actor=actor, change="resolved", reason=reason, detail=job_id, request=request)
         for _ in range(TRIES):
-            job = self._job(job_id)
+            job = find_job(self.ledger, job_id)
             refused = _not_dead(job)
             if refused:
                 raise refused
@@ -117,7 +117,7 @@ class Replaying:
             raise NotAllowed("paused", f"policy {job.policy} is paused; resume it, then redrive again")
         # Thousands may be redriven at once, and a row has an end: each run records the first of an hour.
         request = f"{REDRIVE}.{now:%Y%m%dT%H}"
-        self._replay(job, Change(at=now, **_replay_of(REDRIVE_REASON, REDRIVE, request)), now + visibility)
+        self._replay(job, _replayed(now, REDRIVE_REASON, REDRIVE, request), now + visibility)
 
     def _not_redriven(self, job: Job, refused: NotAllowed) -> Redriven:
         if refused.code == NOT_DEAD:
@@ -139,7 +139,7 @@ class Replaying:
                 closed = run.state is RunState.COMPLETED
                 self.log("job_replayed", job_id=job.job_id, run_id=run.run_id, policy=run.policy, actor=change.actor)
                 return Replayed(job_id=job.job_id, run_id=run.run_id, replays=job.replays + 1, reopened=closed)
-            job = self._job(job.job_id)
+            job = find_job(self.ledger, job.job_id)
         raise _moved(job.job_id)
 
     def _applied(self, job: Job, run: Run, change: Change, due: datetime) -> bool:
@@ -151,17 +151,6 @@ class Replaying:
         ]
         return isinstance(self.ledger.table.transact(writes), Applied)
 
-    def _job(self, job_id: str) -> Job:
-        try:
-            run_id, seq = split_id(job_id)
-            RunId.parse(run_id)
-        except ValueError as error:
-            raise BadJobId(str(error)) from error
-        job = self.ledger.job(job_key(run_id, seq))
-        if job is None:
-            raise UnknownJob(f"the ledger holds no job {job_id}")
-        return job
-
     def _run(self, job: Job) -> Run:
         run = self.ledger.run(RunId.parse(job.run_id))
         if run is None:
@@ -171,6 +160,19 @@ class Replaying:
     def _deployed(self, run: Run) -> str | None:
         policy = self.policies.get(run.policy)
         return policy.version if policy else None
+
+
+def find_job(ledger: Ledger, job_id: str) -> Job:
+    """The job of an id, as of now. Raises BadJobId, UnknownJob."""
+    try:
+        run_id, seq = split_id(job_id)
+        RunId.parse(run_id)
+    except ValueError as error:
+        raise BadJobId(str(error)) from error
+    job = ledger.job(job_key(run_id, seq))
+    if job is None:
+        raise UnknownJob(f"the ledger holds no job {job_id}")
+    return job
 
 
 def why_not(job: Job, run: Run, deployed_version: str | None) -> NotAllowed | None:
@@ -192,7 +194,9 @@ def why_not(job: Job, run: Run, deployed_version: str | None) -> NotAllowed | No
         run.state is RunState.COMPLETED and run.open_pk != ATTENTION
     ):
         return NotAllowed(CLOSING, f"{run.run_id} is just being closed; try again in a minute")
-    if deployed_version != run.policy_version:
+    if run.undone_by:
+        return NotAllowed("run_undone", f"{run.run_id} was taken back by {run.undone_by[-1]}; resolve the job")
+    if deployed_version != run.policy_version and not run.undoes:
         return NotAllowed(
             "policy_changed",
             f"{run.run_id} was planned under a policy version that is not deployed; resolve the job, the next run"
@@ -213,8 +217,8 @@ def _moved(job_id: str) -> NotAllowed:
     return NotAllowed(MOVED, f"others kept changing {job_id} or its run; try again")
 
 
-def _replay_of(reason: str, actor: str, request: str | None) -> dict[str, str | None]:
-    return {"actor": actor, "change": "replayed", "reason": reason, "request": request}
+def _replayed(now: datetime, reason: str, actor: str, request: str | None) -> Change:
+    return Change(at=now, actor=actor, change="replayed", reason=reason, request=request)
 
 
 def _noted(run: Run, change: Change) -> bool:

@@ -239,7 +239,8 @@ def approve(run: Run, change: Change, approved: Sequence[str], write_id: str) ->
 def reopen(run: Run, change: Change | None, write_id: str) -> Write:
     """completed -> draining, or at work as before, by the replay of a job in the same transaction; run rev observed.
 
-    A completed run only once its closing was announced: else that would list it no more.
+    A completed run only once its closing was announced, which else would list it no more, and if no undo of it was
+    asked for.
     """
     was_closed = run.state is RunState.COMPLETED
     reopened = {"state": RunState.DRAINING.value, "open_pk": RUNS, "open_sk": open_sk(run.id)}
@@ -249,7 +250,7 @@ def reopen(run: Run, change: Change | None, write_id: str) -> Write:
         (
             one_of("state", [state.value for state in (*AT_WORK, RunState.COMPLETED)]),
             equals("rev", run.rev),
-            *((equals("open_pk", ATTENTION),) if was_closed else ()),
+            *((equals("open_pk", ATTENTION), absent("undone_by")) if was_closed else ()),
         ),
         set=reopened if was_closed else {},
         append=_noted(change),

@@ -417,6 +417,7 @@ CASES: dict[tuple[str, str, str], Case] = {
         },
         also={
             "its closing is not announced": closed(open_pk="RUNS"),
+            "an undo was asked for": closed(undone_by=["logs-expire.20260301T120000Z.u1"]),
             "the run is halted": closed(state="halted"),
             "the run is invalidated": closed(state="invalidated"),
             "another job of it was replayed": closed(rev=8),
