@@ -16,14 +16,12 @@ from sexton.planning import Planning
 from sexton.policy import Policy
 from sexton.ports import TimeLeft
 from sexton.previewing import Previewing
-from sexton.previewing import Previewing
 from sexton.reconcile import Reconciling
 from sexton.run import Run, RunId
 from sexton.starting import Starting
 from sexton.stopping import Stopping
 from sexton.target import Target
 from sexton.targets import target_of_run
-from sexton.undoing import Undoing
 from sexton.undoing import Undoing
 from sexton.working import Answer, Delivery, Working
 
@@ -192,18 +190,8 @@ class World:
             self.discover({"resume": run_id})
 
     def stopping(self) -> Stopping:
-        """What a person stops and lets go on."""
-        ledger = Ledger(self._wrapped_table())
-        return Stopping(ledger, self.policies, self.clock, self.tokens, self._log)
-
-    def undoing(self) -> Undoing:
-        """Undos, as control starts them."""
-        ledger, evidence = Ledger(self._wrapped_table()), self.trace.wrap("evidence", self.evidence)
-        return Undoing(ledger, evidence, self.policies, self.clock, self.tokens, self._log)
-
-    def previewing(self) -> Previewing:
-        """What undos would do."""
-        return Previewing(self.ledger, self.evidence, self._wrapped_bucket, self.clock)
+        """What a person stops and lets go on; its port calls are unrecorded."""
+        return Stopping(self.ledger, self.policies, self.clock, self.tokens, self._log)
 
     def undoing(self) -> Undoing:
         """Undos, as control starts them."""

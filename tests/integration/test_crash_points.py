@@ -145,8 +145,8 @@ def with_a_poison() -> LastingWorld:
     return world
 
 
-# A worker that meets no trouble: its run, the claim, the part, the look, the removal.
-UP_TO_REMOVAL = ["table.get", "table.write", "evidence.get", "bucket.list", "bucket.remove"]
+# A worker that meets no trouble: its run, pauses and holds, the claim, the part, the look, the removal.
+UP_TO_REMOVAL = ["table.get", "table.query", "table.write", "evidence.get", "bucket.list", "bucket.remove"]
 
 
 def with_a_killed_worker() -> LastingWorld:
@@ -267,6 +267,76 @@ def abort(world: LastingWorld) -> None:
     settle(world)
 
 
+def with_a_pause() -> LastingWorld:
+    """Planned and sent, then paused, with one object held."""
+    world = planned_world()
+    world.stopping().pause("all", "a rehearsal", "me")
+    world.stopping().hold("s3://logs/app/d", "a lawsuit", "me")
+    return world
+
+
+def resume(world: LastingWorld) -> None:
+    """Workers park what they receive, ticks go by, then everything goes on."""
+    for _ in range(3):
+        world.work()
+        world.tick()
+        world.clock.advance(60)
+    assert world.troubled.keys() == [*OLD, YOUNG]
+    world.stopping().resume("all", "it is over", "me")
+    settle(world)
+
+
+def plan_through_a_pause(world: LastingWorld) -> None:
+    """Planning is paused as soon as it has begun."""
+    world.discover({"policy": "logs-expire", "scheduled_time": rfc3339(START), "plan": False})
+    start(world)
+    world.stopping().pause("logs-expire", "too early", "me")
+    world.discover({"resume": str(RUN)})
+    world.tick()
+    world.clock.advance(60)
+    world.stopping().resume("logs-expire", "now", "me")
+    go_through(world)
+
+
+def with_a_missing_permission() -> LastingWorld:
+    """The first look of a worker is refused for good: it halts the run."""
+    world = planned_world()
+    world.troubled.fail_next("list", DENIED)
+    return world
+
+
+def with_too_much_dead() -> LastingWorld:
+    """Twenty jobs of one item each, all of them refused; ten more are not sent yet."""
+    world = LastingWorld({"logs-expire": rule(job_size=1)})
+    world.fill(f"app/{number:02d}" for number in range(30))
+    world.trigger(at=START)
+    refused = [f"app/{number:02d}" for number in range(20)]
+    world.troubled.failures = dict.fromkeys(refused, DENIED)
+    return world
+
+
+def work_on_twenty(world: LastingWorld) -> None:
+    world.work()
+    world.work()
+    world.troubled.failures = {}
+    mend_and_resume(world)
+
+
+def mend_and_resume(world: LastingWorld) -> None:
+    """Whenever the run is halted, a person resumes it."""
+    settle_halted(world)
+    settle(world)
+
+
+def settle_halted(world: LastingWorld) -> None:
+    for _ in range(10):
+        world.settle()
+        run = world.ledger.run(RUN)
+        if run is None or run.state is not RunState.HALTED:
+            return
+        world.stopping().resume_run(run.run_id, "mended", "me")
+
+
 STORIES = {
     "the straight line": Story(lambda: with_failures(a_world()), go_through, FLOWS),
     "the straight line, versioned": Story(
@@ -286,12 +356,16 @@ STORIES = {
     "sparse versions": Story(with_sparse_versions, settle),
     "tags": Story(with_tags, tag_again),
     "uploads": Story(with_uploads, abort),
+    "a pause and a hold": Story(with_a_pause, resume),
+    "a pause while planning": Story(a_world, plan_through_a_pause),
+    "a missing permission": Story(with_a_missing_permission, mend_and_resume),
+    "too much is dead": Story(with_too_much_dead, work_on_twenty),
 }
 
 # What each flow asks of its ports, all of it interrupted below. A new call needs its place here, and a story.
 PORT_CALLS = {
     "discovering": {"table.get"},
-    "starting": {"evidence.put_once", "table.get", "table.transact", "table.write"},
+    "starting": {"evidence.put_once", "table.get", "table.query", "table.transact", "table.write"},
     "planning": {
         "bucket.versioning",
         "bucket.list",
@@ -318,6 +392,7 @@ PORT_CALLS = {
         "evidence.get",
         "evidence.put_once",
         "table.get",
+        "table.query",
         "table.transact",
         "table.write",
     },
