@@ -33,6 +33,7 @@ ORDER = (
     "test_doctor",
     "test_dead_letters",
     "test_line",
+    "test_kinds",
     "test_faults",
     "test_poison",
     "test_policy_change",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from unittest.mock import patch
 from sexton import cli
 from sexton.aws.stack import connect
 from sexton.deployment import Deployment
+from sexton.item import ItemId
 
 from infra.local import emulator as emulators
 from infra.local.stage import BIN, Stage
@@ -166,6 +168,17 @@ class Site:
     def tick(self) -> None:
         """A tick, which may fail or be killed: the next one goes on."""
         self.functions.invoke(FunctionName=self.function("Reconciler"), Payload=json.dumps({"tick": stamp(now())}))
+
+    def outcomes(self, run_id: str) -> dict[ItemId, str]:
+        """By item what the evidence has as its outcome, such as `skipped:changed`; none may have two."""
+        bucket, found = self.stage.outputs["EvidenceBucketName"], {}
+        for key in self.keys(bucket, f"outcomes/{run_id}/"):
+            body = self.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+            for line in map(json.loads, gzip.decompress(body).splitlines()):
+                item = line["key"], line.get("version_id")
+                assert item not in found, f"two outcomes of {item} in {run_id}"
+                found[item] = ":".join(filter(None, (line["outcome"], line.get("reason"))))
+        return found
 
     # the buckets
 

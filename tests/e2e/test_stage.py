@@ -52,14 +52,14 @@ def test_the_dead_letters_are_reached_by_redrive(stage: Stage) -> None:
     assert jobs["VisibilityTimeout"] == str(6 * WORKER_TIMEOUT)
 
 
-def test_the_policies_buckets_are_there(stage: Stage) -> None:
+def test_the_policies_buckets_are_there(stage: Stage, policies: Path) -> None:
     s3 = stage.client("s3")
 
-    assert {"e2e-logs", "e2e-exports", "e2e-uploads", "e2e-documents"} <= {
-        b["Name"] for b in s3.list_buckets()["Buckets"]
-    }
+    named = {policy.source.bucket for policy in load_policies(policies)}
+    assert named <= {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
     assert "Status" not in s3.get_bucket_versioning(Bucket="e2e-logs")
-    assert s3.get_bucket_versioning(Bucket="e2e-uploads")["Status"] == "Enabled"
+    for versioned in ("e2e-uploads", "e2e-records"):
+        assert s3.get_bucket_versioning(Bucket=versioned)["Status"] == "Enabled"
 
 
 def test_a_tick_answers(stage: Stage) -> None:
