@@ -47,6 +47,8 @@ def run(view: RunView) -> Iterator[RenderableType]:
     yield facts(
         (
             ("run", view.run_id),
+            ("undoes", view.undoes),
+            ("undone by", ", ".join(view.undone_by)),
             ("state", _state(view)),
             ("reason", view.reason),
             ("message", view.message),
@@ -86,7 +88,7 @@ def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
     yield "scanned", view.scanned, reasons(view.scanned_by)
     in_jobs = f"{readable_bytes(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
     yield "planned", view.planned, in_jobs if view.jobs else ""
-    yield "deleted", view.deleted, unproven
+    yield "restored" if view.undoes else "deleted", view.deleted, unproven
     yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
     yield "dead", sum(view.dead.values()), reasons(view.dead)
     yield "cancelled", view.cancelled, ""

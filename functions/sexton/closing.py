@@ -89,6 +89,7 @@ class Closing:
         try:
             report = json.loads(text)
             detail = {"schema": 1, "report": file} | {name: report[name] for name in ANNOUNCED}
+            detail["undoes"] = report.get("undoes")  # reports of an earlier release have none
         except (ValueError, KeyError, TypeError) as error:
             raise EvidenceAltered(f"{file} is no report ({type(error).__name__})") from error
         self.events.put("Run Closed", detail)
@@ -147,6 +148,7 @@ class Closing:
             "cutoff": rfc3339(run.cutoff),
             "mode": run.mode,
             "started_by": run.started_by,
+            "undoes": run.undoes,
             "covers": [rfc3339(at) for at in run.covers],
             "covers_total": run.covers_total,
             "state": state.value,

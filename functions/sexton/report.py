@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sexton.breakdown import Breakdown
 from sexton.money import Money
+from sexton.outcome import Ending
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -23,6 +24,10 @@ class Report:
         """A fact that is a count; 0 where the report does not have it."""
         value = self.facts.get(name)
         return value if isinstance(value, int) else 0
+
+    def ending(self, name: str) -> str:
+        """How an ending is called for people: what an undo deletes are delete markers, so that objects are restored."""
+        return "restored" if name == Ending.DELETED and self.facts.get("undoes") else name
 
     def counts(self, name: str) -> dict[str, int]:
         """A fact that is counts by reason; empty where the report does not have it."""

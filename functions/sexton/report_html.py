@@ -21,6 +21,7 @@ FACTS = (
     ("state", "State"),
     ("reason", "Reason"),
     ("message", "Message"),
+    ("undoes", "Undoes"),
     ("mode", "Mode"),
     ("started_by", "Started by"),
     ("scheduled_time", "Scheduled for"),
@@ -67,19 +68,21 @@ def _verdict(report: Report) -> Markup:
     if whole != planned:
         words = f"{whole:,} of {planned:,} planned items could be read; the tables are of these alone."
         lines.append(paragraph(text(words), "warn"))
+    if report.facts.get("undoes"):
+        lines.append(paragraph(text("Its items are delete markers: each that was removed restored an object.")))
     return join(lines)
 
 
 def _outcomes(report: Report) -> Markup:
-    rows = [_outcome_row(name, tally) for name, tally in report.breakdown.by_outcome()]
+    rows = [_outcome_row(report, name, tally) for name, tally in report.breakdown.by_outcome()]
     foot = (text("all"), text(""), *_tally(report.breakdown.total))
     columns = ("Outcome", "Reason", "Objects", "Bytes")
     return section("What became of the plan", table("By outcome and reason", columns, rows, numbers=(2, 3), foot=foot))
 
 
-def _outcome_row(name: str, tally: Tally) -> tuple[Markup, ...]:
+def _outcome_row(report: Report, name: str, tally: Tally) -> tuple[Markup, ...]:
     ending, reason = split_name(name)
-    return (code(ending), code(reason) if reason else text(""), *_tally(tally))
+    return (code(report.ending(ending)), code(reason) if reason else text(""), *_tally(tally))
 
 
 def _scanned(report: Report) -> Markup:
@@ -160,7 +163,8 @@ def _cohorts(report: Report) -> Markup:
     sums = [(name, cells, _whole(cells)) for name, cells in named]
     most = max((whole.bytes for _, _, whole in sums), default=0)
     rows = [(name, *_tally(whole), *_by_ending(cells), bar(whole.bytes, most)) for name, cells, whole in sums]
-    columns = ("Cohort", "Objects", "Bytes", *(ending.capitalize() for ending in ENDINGS), "Share of bytes")
+    endings = (report.ending(ending).capitalize() for ending in ENDINGS)
+    columns = ("Cohort", "Objects", "Bytes", *endings, "Share of bytes")
     return section("Where they lay", table("Planned items by folder", columns, rows, numbers=(1, 2, 3, 4, 5, 6)))
 
 

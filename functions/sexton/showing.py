@@ -34,6 +34,8 @@ class RunLine(BaseModel):
     message: str | None
     held_because: tuple[str, ...]
     started_by: str
+    undoes: str | None
+    undone_by: tuple[str, ...]
     covers: tuple[AwareDatetime, ...]
     covers_total: int
     created_at: AwareDatetime
@@ -158,6 +160,8 @@ def _line_fields(run: Run) -> dict[str, Any]:
         "message": run.message,
         "held_because": run.held_because,
         "started_by": run.started_by,
+        "undoes": run.undoes,
+        "undone_by": run.undone_by,
         "covers": run.covers,
         "covers_total": run.covers_total,
         "created_at": run.created_at,
