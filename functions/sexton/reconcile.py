@@ -297,7 +297,7 @@ class Reconciling:
                 self.ledger.table.write(
                     run_transitions.deploy(policy.id, policy.version, fields, self.clock(), self.token())
                 )
-        for gone in known.keys() - self.policies.keys():
+        for gone in sorted(known.keys() - self.policies.keys()):
             if known[gone].get("deployed_version"):
                 self.ledger.table.write(run_transitions.withdraw(gone, self.token()))
         return known.values()
@@ -319,7 +319,7 @@ class Reconciling:
                 self._settled(run)
             dead[run.policy] += dead_jobs
             unbalanced[run.policy] += run.balanced is False
-        for policy in {*self.policies, *oldest}:
+        for policy in sorted({*self.policies, *oldest}):
             self.gauges.put("OldestOpenJobAge", oldest[policy], policy)
         self.gauges.put("DeadJobs", dead.total())
         self.gauges.put("BooksOutOfBalance", unbalanced.total())
