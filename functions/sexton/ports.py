@@ -195,6 +195,25 @@ class Discovery(Protocol):
         """Ask for planning or dispatch to go on (asynchronous; repeatable)."""
 
 
+class Schedules(Protocol):
+    """The policies' schedules, and what feeds the worker: both follow a pause. Every call can be repeated.
+
+    They are a convenience. What stops the work is the pause itself, which discovery and worker read.
+    """
+
+    def disable(self, policy: str) -> bool:
+        """Switch a policy's schedule off and change nothing else of it. False when it has none."""
+
+    def enable(self, policy: str) -> bool:
+        """Switch a policy's schedule on and change nothing else of it. False when it has none."""
+
+    def stop_all(self) -> None:
+        """Let the worker get no more messages; those that it has it works on to the end."""
+
+    def start_all(self) -> None:
+        """Let the worker get messages again."""
+
+
 class Events(Protocol):
     """The event bus."""
 

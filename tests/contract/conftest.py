@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def _place(name: str, account: str, environment: Mapping[str, str]) -> AwsPlace:
         for variable, value in environment.items():
             patch.setenv(variable, value)
         clients = Clients(Session(region_name=REGION))
-        made = [clients.dynamodb, clients.s3, clients.s3_deletes, clients.sqs, clients.functions, clients.events]
+        made = [getattr(clients, name) for name, each in vars(Clients).items() if isinstance(each, cached_property)]
     return AwsPlace(name, clients, account, made)
 
 

@@ -74,4 +74,5 @@ LIES: tuple[Lie, ...] = (
         "test_a_missing_discovery_function_is_a_failure_for_good",
         "moto accepts asynchronous invocations of functions that are not there",
     ),
+    Lie("moto", "test_a_feed_that_does_not_exist_is_told", "moto takes the update of a mapping that is not there"),
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_scheduler import EventBridgeSchedulerClient
     from mypy_boto3_sqs import SQSClient
 
 CONNECT = 3  # seconds
@@ -71,6 +72,11 @@ class Clients:
     def functions(self) -> LambdaClient:
         """For asking discovery to go on."""
         return cast("LambdaClient", self._client("lambda", READ, attempts=ATTEMPTS))
+
+    @cached_property
+    def scheduler(self) -> EventBridgeSchedulerClient:
+        """For switching schedules off and on."""
+        return cast("EventBridgeSchedulerClient", self._client("scheduler", READ, attempts=ATTEMPTS))
 
     @cached_property
     def events(self) -> EventBridgeClient:

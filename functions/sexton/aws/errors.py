@@ -28,19 +28,20 @@ GONE: Kind = (ReasonClass.GONE, False)
 CHANGED: Kind = (ReasonClass.CHANGED, False)
 LOCKED: Kind = (ReasonClass.LOCKED, False)
 
-# The codes as the API references of S3, DynamoDB, SQS, Lambda and EventBridge list them, and those common to all.
-# A HEAD has no body, hence no code: botocore puts the HTTP status in its place.
+# The codes as the API references of S3, DynamoDB, SQS, Lambda, EventBridge and its Scheduler list them, and those
+# common to all. A HEAD has no body, hence no code: botocore puts the HTTP status in its place.
 _CODES_OF: Mapping[Kind, str] = {
     UNSURE: """
         InternalError InternalFailure InternalServerError InternalException ServiceException InternalServiceException
-        RequestTimeout RequestTimeoutException RequestAbortedException PriorRequestNotComplete
+        InternalServerException RequestTimeout RequestTimeoutException RequestAbortedException PriorRequestNotComplete
         TransactionInProgressException 500 502 504 408
     """,
     REFUSED: """
         OperationAborted ConditionalRequestConflict TemporaryRedirect 307 409
         TransactionConflict TransactionConflictException TransactionCanceledException ReplicatedWriteConflictException
         ExpiredToken ExpiredTokenException RequestExpired TokenRefreshRequired RequestTimeTooSkewed
-        ResourceConflictException ResourceNotReadyException EC2UnexpectedException ENINotReadyException
+        ResourceConflictException ConflictException ResourceInUseException ResourceNotReadyException
+        EC2UnexpectedException ENINotReadyException
         SubnetIPAddressLimitReachedException ENILimitReachedException EFSIOException EFSMountConnectivityException
         EFSMountTimeoutException S3FilesMountConnectivityException S3FilesMountTimeoutException
         SnapStartException SnapStartNotReadyException SnapStartTimeoutException SnapStartRegenerationFailureException
