@@ -15,10 +15,14 @@ from typing import NamedTuple
 
 import sexton
 from sexton import message
-from sexton.errors import Failure, SextonError
+from sexton.approving import Approving
+from sexton.errors import CallFailed, Failure, NotAllowed, SextonError
 from sexton.item import Item, ItemId
 from sexton.job import JobState
+from sexton.ledger import Ledger
 from sexton.ports import Listing, Removed, TimeLeft
+from sexton.replaying import Replaying
+from sexton.run import RunId
 from sexton.working import Answer
 
 from tests.fakes.bucket import FakeBucket
@@ -28,8 +32,11 @@ from tests.fakes.time import FakeClock
 from tests.fakes.world import World
 
 CORE = Path(sexton.__file__).parent
-ENTRIES = {"discovering", "working", "reconcile"}  # what the three functions run
-FLOWS = ("discovering", "starting", "planning", "plan", "dispatch", "working", "reconcile", "closing")
+ENTRIES = {"discovering", "working", "reconcile", "approving"}  # what the functions run
+FLOWS = (
+    *("discovering", "starting", "planning", "plan", "dispatch", "working", "reconcile", "closing"),
+    *("approving", "replaying"),
+)
 
 
 class Site(NamedTuple):
@@ -216,6 +223,41 @@ class LastingWorld(World):
         if answer is Answer.ACK:
             self._assert_durable(received)
         return answer
+
+    def ask(self, change: Callable[[Ledger], object], *done: str) -> None:
+        """A person asks for a change until it is made; one that is refused as `done` was made, and its answer lost."""
+        for _ in range(3):
+            try:
+                change(Ledger(self._wrapped_table()))
+            except (Crash, CallFailed):
+                continue
+            except NotAllowed as refused:
+                if refused.code not in done:
+                    raise
+            return
+        raise AssertionError("nobody asks a fourth time")
+
+    def approve(self, run_id: str) -> None:
+        """A person approves the plan of a run."""
+        run = self.ledger.run(RunId.parse(run_id))
+        assert run is not None
+        self.ask(
+            lambda ledger: Approving(ledger, self.policies, self.clock, self.tokens, self._log).approve(
+                run_id, str(run.digest), "looked at it", "ann"
+            ),
+            "not_waiting",
+        )
+
+    def replay(self, job_id: str) -> None:
+        """A person replays a dead job."""
+        self.ask(lambda ledger: self._replaying(ledger).replay(job_id, "mended", "ann"), "not_dead")
+
+    def resolve(self, job_id: str) -> None:
+        """A person closes a dead job."""
+        self.ask(lambda ledger: self._replaying(ledger).resolve(job_id, "it may stay", "ann"), "resolved")
+
+    def _replaying(self, ledger: Ledger) -> Replaying:
+        return Replaying(ledger, self.policies, self.clock, self.tokens, self._log)
 
     def _assert_durable(self, acknowledged: Message) -> None:
         job = self.ledger.job(message.read(acknowledged.body).job_key)

@@ -12,11 +12,13 @@ from datetime import timedelta
 from functools import cache, partial
 
 import pytest
+from sexton import control_transitions
 from sexton.errors import Failure, ReasonClass
 from sexton.item import rfc3339
+from sexton.job import JobState
 from sexton.policy import Policy
 from sexton.ports import Send
-from sexton.run import RunId, RunState
+from sexton.run import Change, RunId, RunState
 
 from tests.fakes.time import START
 from tests.fakes.world import policy
@@ -338,6 +340,75 @@ def settle_halted(world: LastingWorld) -> None:
         world.stopping().resume_run(run.run_id, "mended", "me")
 
 
+def dead(world: LastingWorld) -> list[str]:
+    """The ids of the dead jobs that nobody resolved."""
+    jobs = world.ledger.jobs(str(RUN))
+    return [job.job_id for job in jobs if job.state is JobState.DEAD and job.resolved_at is None]
+
+
+def with_dead_jobs() -> LastingWorld:
+    """Two items were refused for good; the run is closed, and what refused them is mended."""
+    world = a_world()
+    world.troubled.failures = {REFUSED: DENIED, FLAKY: DENIED}
+    world.trigger(at=START)
+    settle(world)
+    world.troubled.failures = {}
+    world.clock.advance(600)
+    return world
+
+
+def replay_and_resolve(world: LastingWorld) -> None:
+    """One dead job is replayed, the other resolved; the run closes again and is listed no more."""
+    first, second = dead(world)
+    world.replay(first)
+    settle(world)
+    world.resolve(second)
+    world.tick()
+    world.tick()
+    assert not list(world.ledger.runs_for_a_person())
+
+
+def redrive(world: LastingWorld) -> None:
+    """All messages of dead jobs are moved back to the queue."""
+    world.queue.redrive()
+    settle(world)
+    world.tick()
+    assert not list(world.ledger.runs_for_a_person())
+
+
+def with_a_death_just_now() -> LastingWorld:
+    world = a_world()
+    world.troubled.failures = {REFUSED: DENIED}
+    world.trigger(at=START)
+    world.settle()
+    while world.work():
+        pass
+    world.troubled.failures = {}
+    return world
+
+
+def redrive_in_vain(world: LastingWorld) -> None:
+    """Too early first, then while the policy is paused, and at last as it should be."""
+    world.clock.advance(30)
+    world.queue.redrive()
+    world.drain()
+    asked = Change(at=world.clock(), actor="ann", change="paused", reason="to look")
+    world.table.write(control_transitions.pause("all", asked, world.tokens()))
+    world.queue.redrive()
+    world.drain()
+    (job,) = (job for job in world.ledger.jobs(str(RUN)) if job.state is JobState.DEAD)
+    assert (job.redriven_early_at is not None, job.redrive_refused) == (True, "paused")
+    world.table.write(control_transitions.resume("all", asked, world.tokens()))
+    redrive(world)
+
+
+def approve(world: LastingWorld) -> None:
+    start(world)
+    settle(world)
+    world.approve(str(RUN))
+    settle(world)
+
+
 STORIES = {
     "the straight line": Story(lambda: with_failures(a_world()), go_through, FLOWS),
     "the straight line, versioned": Story(
@@ -361,6 +432,10 @@ STORIES = {
     "a pause while planning": Story(a_world, plan_through_a_pause),
     "a missing permission": Story(with_a_missing_permission, mend_and_resume),
     "too much is dead": Story(with_too_much_dead, work_on_twenty),
+    "an approval": Story(lambda: a_world(approval="first"), approve, ["approving"]),
+    "a replay and a dead job that is resolved": Story(with_dead_jobs, replay_and_resolve),
+    "a redrive": Story(with_dead_jobs, redrive),
+    "a redrive in vain": Story(with_a_death_just_now, redrive_in_vain),
 }
 
 # What each flow asks of its ports, all of it interrupted below. A new call needs its place here, and a story.
@@ -409,6 +484,8 @@ PORT_CALLS = {
         "table.query_open",
         "table.write",
     },
+    "approving": {"table.get", "table.transact"},
+    "replaying": {"table.get", "table.query", "table.transact", "table.write"},
     "closing": {
         "events.put",
         "evidence.get",
