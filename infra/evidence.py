@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra import review
-from infra.key import WRITE, Key
+from infra.key import READ, WRITE, Key
 
 
 class Evidence(Construct):
@@ -64,16 +64,21 @@ class Evidence(Construct):
         )
 
     def grant_plan(self, discovery: iam.IRole) -> None:
-        """Write plans and canonical policies, and read them again."""
-        self._grant(discovery, read=["plans/*", "policies/*", "runs/*"], write=["plans/*", "policies/*", "runs/*"])
+        """Write plans and canonical policies, and read them again; of a run that is undone, read the outcomes."""
+        own = ["plans/*", "policies/*", "runs/*"]
+        self._grant(discovery, read=[*own, "outcomes/*"], write=own)
 
     def grant_work(self, worker: iam.IRole) -> None:
-        """Read plans, write outcomes, and read those of earlier attempts."""
-        self._grant(worker, read=["plans/*", "outcomes/*"], write=["outcomes/*"])
+        """Read plans, write outcomes, and read those of earlier attempts; of an undo, read the policy it goes by."""
+        self._grant(worker, read=["plans/*", "outcomes/*", "policies/*"], write=["outcomes/*"])
 
     def grant_reconcile(self, reconciler: iam.IRole) -> None:
         """Read everything; write all but plans: books, reports, and the outcomes of what a dead worker did."""
         self._grant(reconciler, read=["*"], write=["runs/*", "outcomes/*", "policies/*"])
+
+    def grant_undo(self, approver: iam.IRole) -> None:
+        """Read what an undo is made of: the policy of a run, and its outcomes. Control writes no evidence."""
+        self._grant(approver, read=["policies/*", "outcomes/*"], write=[])
 
     def _grant(self, role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> None:
         def grant(action: str, arns: Sequence[str]) -> None:
@@ -83,10 +88,11 @@ class Evidence(Construct):
             )
 
         grant("s3:GetObject", [self.bucket.arn_for_objects(keys) for keys in read])
-        grant("s3:PutObject", [self.bucket.arn_for_objects(keys) for keys in write])
+        if write:
+            grant("s3:PutObject", [self.bucket.arn_for_objects(keys) for keys in write])
         # Without it S3 answers 403 for a missing key, and a lost part would look like a lost permission.
         grant("s3:ListBucket", [self.bucket.bucket_arn])
-        self._key.grant(role, *WRITE, through="s3")
+        self._key.grant(role, *(WRITE if write else READ), through="s3")
 
 
 def _retention(days: int) -> s3.ObjectLockRetention | None:

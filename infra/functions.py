@@ -33,7 +33,7 @@ class Function(Construct):
         description: str,
     ) -> None:
         super().__init__(scope, id)
-        log_group = logs.LogGroup(
+        self.log_group = logs.LogGroup(
             self,
             "Logs",
             encryption_key=key.key,
@@ -41,7 +41,7 @@ class Function(Construct):
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        log_group.grant_write(self.role)
+        self.log_group.grant_write(self.role)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -53,7 +53,7 @@ class Function(Construct):
             timeout=timeout,
             memory_size=config.MEMORY_MB,
             environment=dict(environment),
-            log_group=log_group,
+            log_group=self.log_group,
             role=self.role,
         )
         review.accept(
@@ -122,13 +122,25 @@ class Functions(Construct):
 
     def feed_worker(self, jobs: sqs.IQueue, *, concurrency: int) -> None:
         """Let SQS invoke the worker; a record that fails does not fail its batch."""
-        self.worker.function.add_event_source(
-            sources.SqsEventSource(
-                jobs,
-                batch_size=config.BATCH_SIZE,
-                max_concurrency=concurrency,
-                report_batch_item_failures=True,
-            )
+        self._source = sources.SqsEventSource(
+            jobs,
+            batch_size=config.BATCH_SIZE,
+            max_concurrency=concurrency,
+            report_batch_item_failures=True,
+        )
+        self.worker.function.add_event_source(self._source)
+
+    @property
+    def feed(self) -> str:
+        """The id of the event source mapping that feeds the worker, once it is fed."""
+        return self._source.event_source_mapping_id
+
+    def grant_stop_feed(self, control: iam.IRole) -> None:
+        """Disable and enable what feeds the worker."""
+        iam.Grant.add_to_principal(
+            grantee=control,
+            actions=["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"],
+            resource_arns=[self._source.event_source_mapping_arn],
         )
 
     def report_failures(self, failures: sqs.IQueue) -> None:

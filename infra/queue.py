@@ -8,7 +8,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import config, review
-from infra.key import WRITE, Key
+from infra.key import READ, WRITE, Key
 
 MOVE = ("sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask", "sqs:ListMessageMoveTasks")
 TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues")
@@ -62,6 +62,17 @@ class JobsQueue(Construct):
         self._key.grant(discovery, *WRITE, through="sqs")
         senders = [discovery.role_arn, self.redrive_role.role_arn]
         _deny(self.jobs, "OnlyDiscovery", "sqs:SendMessage", {"ArnNotEquals": {"aws:PrincipalArn": senders}})
+
+    def grant_sweep(self, control: iam.IRole) -> None:
+        """Take strays out of the dead-letter queue."""
+        self.dead_letters.grant(control, *TAKE)
+        self._key.grant(control, *READ, through="sqs")
+
+    def let_redrive(self, control: iam.IRole) -> None:
+        """Let a role assume the redrive role: only under that one may SQS send to the jobs queue again."""
+        iam.Grant.add_to_principal(
+            grantee=control, actions=["sts:AssumeRole"], resource_arns=[self.redrive_role.role_arn]
+        )
 
     def _redrive_role(self) -> iam.Role:
         role = iam.Role(

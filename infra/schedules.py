@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws, RemovalPolicy, TimeZone
+from aws_cdk import ArnFormat, Aws, RemovalPolicy, Stack, TimeZone
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
+from sexton.aws.schedules import schedule_name
 from sexton.policy import Policy
 
 from infra import config, review
@@ -34,12 +35,38 @@ class Schedules(Construct):
         super().__init__(scope, id)
         # Kept, as it would be by default, it would be in the way of a stack of the same name: its own name is fixed.
         group = scheduler.ScheduleGroup(self, "Group", removal_policy=RemovalPolicy.DESTROY)
+        self._group = group
         self._tick(group, reconciler)
         role = _role(self, "PolicyRole", group)
         _accept_versions(role, discovery)
         self.policy_role = role
         for policy in policies:
             self._policy(group, role, policy, discovery, failures)
+
+    @property
+    def group_name(self) -> str:
+        """The name of the group that all schedules are in."""
+        return self._group.schedule_group_name
+
+    @property
+    def of_policies(self) -> str:
+        """The ARN of the policies' schedules."""
+        name = f"schedule/{self.group_name}/{schedule_name('*')}"
+        return Stack.of(self).format_arn(service="scheduler", resource=name, arn_format=ArnFormat.NO_RESOURCE_NAME)
+
+    def grant_pause(self, control: iam.IRole) -> None:
+        """Read a policy's schedule and write it again, whole, with another state; it goes on under its own role."""
+        arns = [self.of_policies]
+        iam.Grant.add_to_principal(
+            grantee=control, actions=["scheduler:GetSchedule", "scheduler:UpdateSchedule"], resource_arns=arns
+        )
+        review.accept_wildcards(control, arns, "The schedules of all policies that are, or will be, deployed.")
+        iam.Grant.add_to_principal(
+            grantee=control,
+            actions=["iam:PassRole"],
+            resource_arns=[self.policy_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+        )
 
     def _tick(self, group: scheduler.IScheduleGroup, reconciler: lambda_.IFunction) -> None:
         role = _role(self, "TickRole", group)
@@ -71,6 +98,7 @@ class Schedules(Construct):
         scheduler.Schedule(
             self,
             f"Policy-{policy.id}",
+            schedule_name=schedule_name(policy.id),
             description=f"Runs of Sexton's policy {policy.id}.",
             schedule=scheduler.ScheduleExpression.expression(policy.schedule, TimeZone.of(policy.timezone)),
             schedule_group=group,

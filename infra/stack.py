@@ -11,7 +11,9 @@ from constructs import Construct
 from sexton.policy import Policy
 
 from infra import config
+from infra.access import Access
 from infra.alarms import Alarms
+from infra.control import Control
 from infra.evidence import Evidence
 from infra.functions import Functions
 from infra.key import Key, grant_look
@@ -49,8 +51,22 @@ class SextonStack(Stack):
             worker_timeout=Duration.seconds(settings.worker_timeout),
             environment=self._environment(),
         )
-        self._connect(policies)
+        schedules = self._connect(policies)
+        self.control = Control(self, "Control", key=key, code=code, environment=self._of_control(schedules))
+        self.access = Access(
+            self,
+            "Access",
+            key=key,
+            ledger=self.ledger,
+            evidence=self.evidence,
+            queue=self.queue,
+            failures=self.failures,
+            functions=self.functions,
+            control=self.control,
+            schedules=schedules,
+        )
         self._grant(Sources(policies))
+        self._grant_control(schedules)
         self._watch(policies)
         self._name_outputs()
 
@@ -72,7 +88,18 @@ class SextonStack(Stack):
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
 
-    def _connect(self, policies: Sequence[Policy]) -> None:
+    def _of_control(self, schedules: Schedules) -> dict[str, str]:
+        """What the control functions read besides."""
+        return {
+            **self._environment(),
+            "SEXTON_DISCOVERY_FUNCTION": self.functions.discovery.function.function_name,
+            "SEXTON_SCHEDULE_GROUP": schedules.group_name,
+            "SEXTON_JOBS_MAPPING": self.functions.feed,
+            "SEXTON_REDRIVE_ROLE": self.queue.redrive_role.role_arn,
+            "SEXTON_TRUST_CALLER": str(self._settings.local).lower(),
+        }
+
+    def _connect(self, policies: Sequence[Policy]) -> Schedules:
         self.functions.feed_worker(self.queue.jobs, concurrency=self._settings.worker_concurrency)
         self.functions.report_failures(self.failures.by_arn)
         schedules = Schedules(
@@ -85,6 +112,7 @@ class SextonStack(Stack):
         )
         for sender in (self.functions.discovery.role, schedules.policy_role):
             self.failures.grant_encrypt(sender)
+        return schedules
 
     def _grant(self, sources: Sources) -> None:
         discovery, worker, reconciler = (f.role for f in self.functions.all)
@@ -101,10 +129,22 @@ class SextonStack(Stack):
         self.ledger.grant_keep(reconciler)
         self.evidence.grant_reconcile(reconciler)
         sources.grant_observe(reconciler)
-        self.evidence.deny_deletion([discovery, worker, reconciler])
+        self.evidence.deny_deletion([each.role for each in (*self.functions.all, *self.control.all)])
         for observer in (worker, reconciler):
             grant_look(observer, self._settings.source_kms_key_arns)
         EventBus.from_event_bus_name(self, "Bus", config.EVENT_BUS).grant_put_events_to(reconciler)
+
+    def _grant_control(self, schedules: Schedules) -> None:
+        operator, approver = (each.role for each in self.control.all)
+        self.control.let_ask(self.functions.discovery.function)
+        self.ledger.grant_approve(approver)
+        self.evidence.grant_undo(approver)
+
+        self.ledger.grant_operate(operator)
+        self.queue.grant_sweep(operator)
+        self.queue.let_redrive(operator)
+        schedules.grant_pause(operator)
+        self.functions.grant_stop_feed(operator)
 
     def _watch(self, policies: Sequence[Policy]) -> None:
         self.alarms.watch_queues(dead_letters=self.queue.dead_letters, failures=self.failures.queue)
@@ -113,6 +153,8 @@ class SextonStack(Stack):
         self.alarms.watch_age(policies)
         self.alarms.watch_tick(self.functions.reconciler.function)
         self.alarms.watch_errors({f.node.id: f.function for f in self.functions.all})
+        doors = (self.control.operator, self.control.approver)
+        self.alarms.watch_errors({door.node.id: door.control.function for door in doors})
 
     def _name_outputs(self) -> None:
         outputs = {
@@ -126,6 +168,11 @@ class SextonStack(Stack):
             "ReconcilerFunctionName": self.functions.reconciler.function.function_name,
             "TopicArn": self.alarms.topic.topic_arn,
             "RedriveRoleArn": self.queue.redrive_role.role_arn,
+            "OperateUrl": self.control.operator.url.url,
+            "ApproveUrl": self.control.approver.url.url,
+            "ViewerPolicyArn": self.access.viewer.managed_policy_arn,
+            "OperatorPolicyArn": self.access.operator.managed_policy_arn,
+            "ApproverPolicyArn": self.access.approver.managed_policy_arn,
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

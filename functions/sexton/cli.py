@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sexton import cli_change
+from sexton.cli_options import Json, RunArgument, Stack
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.doctor import Diagnosis
     from sexton.policy import Policy
-
-Json = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
-Stack = Annotated[str, typer.Option("--stack", envvar="SEXTON_STACK", help="The stack's name.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 
 app = typer.Typer(
     add_completion=False,
@@ -36,14 +33,9 @@ app = typer.Typer(
 policy_app, run_app, plan_app, dlq_app = (typer.Typer(no_args_is_help=True, rich_markup_mode=None) for _ in range(4))
 app.add_typer(policy_app, name="policy", help="Policies in files.")
 app.add_typer(run_app, name="run", help="Runs: start them, look at them, wait for them.")
+run_app.add_typer(cli_change.run_app)
 app.add_typer(plan_app, name="plan", help="What a run planned.")
 app.add_typer(dlq_app, name="dlq", help="Dead letters.")
-
-
-class Mode(StrEnum):
-    """How a run can be narrowed."""
-
-    REPORT = "report"
 
 
 def connect(stack: str) -> Deployment:
@@ -120,36 +112,6 @@ def _grants(policies: Sequence[Policy], stack: str, *, as_json: bool) -> None:
         _show(cli_policies.bucket_policies(found))
     else:
         say("no policy is about a bucket of another account: the rights of the stack's own roles are enough")
-
-
-@run_app.command("start")
-def run_start(
-    policy: Annotated[str, typer.Argument(help="The policy's id.")],
-    at: Annotated[str, typer.Option(help="The scheduled time, in RFC 3339; now if left out.")] = "",
-    mode: Annotated[Mode | None, typer.Option(help="Narrow an enforcing policy to a report.")] = None,
-    reissue: Annotated[
-        bool, typer.Option("--reissue", help="With --at: once more, after an invalidated or reported run.")
-    ] = False,
-    as_json: Json = False,
-    stack: Stack = "Sexton",
-) -> None:
-    """Start a run of a policy, and write its id. Starting one that is there already only asks it to go on."""
-    from sexton.cli_output import put_json, say
-    from sexton.requesting import request
-
-    if reissue and not at:
-        raise typer.BadParameter(
-            "--reissue goes with --at: the scheduled time of the run that is issued once more (sexton run list)"
-        )
-    scheduled_time = _instant(at) if at else None
-    deployment = connect(stack)
-    started = request(deployment, policy, scheduled_time or deployment.clock(), mode, reissue)
-    if as_json:
-        put_json(started)
-        return
-    print(started.run_id)
-    say("it is being planned" if started.created else f"it was there already, and is {started.state}")
-    say(f"to follow it: sexton run watch {started.run_id}")
 
 
 @run_app.command("list")
@@ -375,18 +337,6 @@ def _show(parts: Iterable[RenderableType]) -> None:
     from sexton.cli_output import put
 
     put(parts)
-
-
-def _instant(text: str) -> datetime:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{text!r} is no time; one looks like 2026-11-30T02:00:00Z", param_hint="--at"
-        ) from error
-    if at.utcoffset() is None:
-        raise typer.BadParameter(f"{text!r} names no zone; write {text}Z for UTC", param_hint="--at")
-    return at.astimezone(UTC).replace(microsecond=0)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from sexton.deployment import ChangeUnsure
 from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, Refused, SextonError
 
 HINTS = {
@@ -22,10 +23,15 @@ HINTS = {
     "broken_policy": "docs/policies.md says what each field means",
     "stack_not_found": "name it with --stack or SEXTON_STACK; see that region, profile and endpoint are those you mean",
     "bad_configuration": "see AWS_ENDPOINT_URL, AWS_REGION and ~/.aws/config",
+    "bad_request": "use the version of the command that the stack has",
+    "wrong_door": "use the version of the command that the stack has",
+    "no_identity": "sign in (aws sso login); on the local stage SEXTON_ACTOR says who you are",
+    "no_control": "deploy the stack again, with this version",
     "refused": "`sexton run show` says where the run stands",
 }
 EVIDENCE_HINT = "`sexton verify RUN` says what else differs; the bucket's versions hold what was written first"
 FUNCTION_HINT = "its log in CloudWatch has the whole story (aws logs tail /aws/lambda/NAME)"
+UNSURE_HINT = "look before you ask again: `sexton run show`, `sexton dlq list` and `sexton status` tell what was done"
 DOWN_HINT = "see that AWS_ENDPOINT_URL and AWS_REGION are right; `make local` starts a local stage"
 CREDENTIALS_HINT = "set AWS_PROFILE or sign in again (aws sso login); for the local stage: . .local/env"
 
@@ -82,8 +88,11 @@ def trouble(error: SextonError | ValueError | OSError) -> Trouble:
         return _of_call(error.failure)
     if isinstance(error, EvidenceAltered):
         return Trouble("evidence_altered", str(error), EVIDENCE_HINT)
+    if isinstance(error, ChangeUnsure):
+        return Trouble("change_unsure", f"it may have been done, or not: {error}", UNSURE_HINT)
     if isinstance(error, Refused):
-        return Trouble(error.code, str(error), HINTS.get(error.code, HINTS["refused"]))
+        hint = getattr(error, "hint", "") or HINTS["refused"]
+        return Trouble(error.code, str(error), HINTS.get(error.code, hint))
     if isinstance(error, SextonError):
         return Trouble("function_failed", str(error), FUNCTION_HINT)
     if isinstance(error, OSError):

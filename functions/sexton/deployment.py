@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sexton.errors import SextonError
+from sexton.errors import Refused, SextonError
 from sexton.ledger import Ledger
 from sexton.ports import Buckets, Clock, Evidence
 
@@ -15,14 +15,31 @@ class FunctionFailed(SextonError):
     """A function was called and broke off; the text is what it said."""
 
 
+class ChangeRefused(Refused):
+    """Control refused a change; `code` and `hint` are its own."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+
+class ChangeUnsure(SextonError):
+    """A change was asked for, and nobody can tell whether it was made."""
+
+
+class Control(Protocol):
+    """The control functions. A change is asked for once: one whose answer is lost is never repeated by itself."""
+
+    def change(self, change: str, fields: Mapping[str, object], reason: str) -> Mapping[str, object]:
+        """The answer: `result`, and `unverified` where nobody verified who asks.
+
+        Raises ChangeRefused; ChangeUnsure when it may have been made; CallFailed when it was not.
+        """
+
+
 class Functions(Protocol):
     """The functions, each called under the operator's own rights. Raises CallFailed when one cannot be called."""
-
-    def discover(self, event: Mapping[str, object]) -> Mapping[str, object]:
-        """Call discovery and wait for its answer. Raises FunctionFailed."""
-
-    def resume(self, run_id: str) -> None:
-        """Ask discovery to go on with a run; nobody waits."""
 
     def tick(self, event: Mapping[str, object]) -> None:
         """Call the reconciler and wait until it is through. Raises FunctionFailed."""
@@ -30,14 +47,13 @@ class Functions(Protocol):
 
 @dataclass(frozen=True)
 class Deployment:
-    """Ports of one stack. `bucket` is one with items, by its name; `caller` names who is asking; `sleep` waits;
-    `region` is the stack's."""
+    """Ports of one stack. `bucket` is one with items, by its name; `sleep` waits; `region` is the stack's."""
 
     ledger: Ledger
     evidence: Evidence
     bucket: Buckets
     functions: Functions
-    caller: Callable[[], str]
+    control: Control
     clock: Clock
     sleep: Callable[[float], None]
     region: str

@@ -189,10 +189,57 @@ class Buckets(Protocol):
 
 
 class Discovery(Protocol):
-    """The discovery function, to be called by the reconciler and the command line."""
+    """The discovery function, to be called by the reconciler and by control."""
+
+    def discover(self, event: Mapping[str, object]) -> Mapping[str, object]:
+        """Hand it an event and wait for its answer. Raises FunctionFailed when it broke off."""
 
     def resume(self, run_id: str) -> None:
         """Ask for planning or dispatch to go on (asynchronous; repeatable)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadMessage:
+    """A message in the dead-letter queue."""
+
+    message_id: str
+    receipt: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """SQS's own task that moves dead letters back to the jobs queue; numbers are about right, None where not told.
+
+    `handle` is empty unless it runs.
+    """
+
+    handle: str
+    status: str
+    moved: int
+    to_move: int | None
+    max_rate: int | None
+    failure: str
+    started_at: datetime | None
+
+
+class DeadLetters(Protocol):
+    """The dead-letter queue. Only SQS puts messages into it."""
+
+    def receive(self, hide: timedelta) -> Sequence[DeadMessage]:
+        """Up to 10 messages, kept from others for so long; there may be more although it is empty."""
+
+    def remove(self, messages: Sequence[DeadMessage]) -> Mapping[str, Failure]:
+        """Delete up to 10 received messages; the failures by message id."""
+
+    def moves(self) -> Sequence[Move]:
+        """The latest tasks, newest first."""
+
+    def start_move(self, max_rate: int | None) -> None:
+        """Let SQS move all messages back, so many a second at most, or as fast as it finds right."""
+
+    def cancel_move(self, handle: str) -> int:
+        """Stop a task; how many messages it had moved."""
 
 
 class Schedules(Protocol):

@@ -44,8 +44,8 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
 _SEARCHED = 4096
 
 
-def redact(text: str) -> str:
-    """A line of at most 300 characters that says what the text said, without what must not be kept.
+def redact(text: str, limit: int = LIMIT) -> str:
+    """A line of at most so many characters that says what the text said, without what must not be kept.
 
     Query strings of URLs, credentials, signatures and tokens are replaced by `[redacted]`; control, bidi and
     other invisible characters become spaces.
@@ -54,7 +54,7 @@ def redact(text: str) -> str:
     for pattern, replacement in _SECRETS:
         line = pattern.sub(replacement, line)
     line = " ".join(line.split())
-    return line if len(line) <= LIMIT else line[: LIMIT - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _without_unfit(text: str) -> str:

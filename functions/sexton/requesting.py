@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from sexton.deployment import Deployment, FunctionFailed
+from sexton.deployment import FunctionFailed
 from sexton.errors import Refused
-from sexton.item import rfc3339
+from sexton.ports import Discovery
 
 
 class NotStarted(Refused):
@@ -29,16 +29,9 @@ class RunStarted(BaseModel):
     created: bool
 
 
-def request(deployment: Deployment, policy: str, at: datetime, mode: str | None, reissue: bool) -> RunStarted:
-    """Start the run of a policy for a scheduled time. Raises NotStarted, FunctionFailed or CallFailed."""
-    event: dict[str, object] = {
-        "policy": policy,
-        "scheduled_time": rfc3339(at.replace(microsecond=0)),
-        "reissue": reissue,
-        "plan": False,
-        "started_by": deployment.caller(),
-    }
-    answer = deployment.functions.discover(event | ({"mode": mode} if mode else {}))
+def request(discovery: Discovery, trigger: Mapping[str, object]) -> RunStarted:
+    """Start the run of a trigger; what is in it, discovery judges. Raises NotStarted, FunctionFailed or CallFailed."""
+    answer = discovery.discover({**trigger, "plan": False})
     error = answer.get("error")
     if isinstance(error, dict):
         raise NotStarted(str(error.get("code", "refused")), str(error.get("message", "discovery refused it")))
@@ -47,5 +40,5 @@ def request(deployment: Deployment, policy: str, at: datetime, mode: str | None,
     if answer.get("skipped"):
         raise NotStarted("another_run_open", f"run {answer['run_id']} of the policy is open; one runs at a time")
     started = RunStarted(run_id=str(answer["run_id"]), state=str(answer["state"]), created=bool(answer["created"]))
-    deployment.functions.resume(started.run_id)
+    discovery.resume(started.run_id)
     return started

@@ -175,6 +175,7 @@ CALLS: dict[str, Callable[[Wiring], object]] = {
     "bucket.head": lambda wiring: wiring.bucket("items").head("a"),
     "bucket.versioning": lambda wiring: wiring.bucket("items").versioning(),
     "deliveries.hide": lambda wiring: wiring.deliveries().hide("r", timedelta()),
+    "discovery.discover": lambda wiring: wiring.discovery().discover({"policy": "p"}),
     "discovery.resume": lambda wiring: wiring.discovery().resume("r"),
     "events.put": lambda wiring: wiring.events().put("run completed", {}),
 }

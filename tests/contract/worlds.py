@@ -297,7 +297,7 @@ class AwsWorld:
 
     def discovery(self, function: str) -> ports.Discovery:
         """Discovery by the name of a function, which may be missing."""
-        return LambdaDiscovery(self.clients.functions, function)
+        return LambdaDiscovery(self.clients.functions, self.clients.waiting, function)
 
     def events(self) -> ports.Events:
         """The default bus."""

@@ -62,7 +62,7 @@ def logs(site: Site) -> dict[str, Any]:
     site.age()
     at = now()
     site.fill(LOGS, TWINS[1:])  # too young for this run
-    run_id = site.sexton("run", "start", "logs-expire", "--at", stamp(at)).out.strip()
+    run_id = site.sexton("run", "start", "logs-expire", "--reason", "r", "--at", stamp(at)).out.strip()
     assert watched(site, run_id) == 0
     return dict(json.loads(site.sexton("run", "show", run_id, "--json").out))
 
@@ -125,7 +125,7 @@ def test_a_duplicate_of_a_trigger_finds_the_run(site: Site, logs: dict[str, Any]
         answer = json.load(reply["Payload"])
         assert (answer["run_id"], answer["created"], answer["state"]) == (logs["run_id"], False, "completed")
 
-    assert site.told("run", "start", "logs-expire", "--at", logs["scheduled_time"])["created"] is False
+    assert site.told("run", "start", "logs-expire", "--reason", "r", "--at", logs["scheduled_time"])["created"] is False
     assert [each["run_id"] for each in site.told("run", "list", "--policy", "logs-expire")] == [logs["run_id"]]
     assert site.show(logs["run_id"]) == logs
 
@@ -240,7 +240,7 @@ def test_a_second_trigger_while_a_run_is_open_is_skipped(site: Site) -> None:
     with site.worker_held():
         first = site.start("rewritten")
         site.age()
-        second = site.asked("run", "start", "rewritten")
+        second = site.asked("run", "start", "rewritten", "--reason", "r")
         assert second.code == 1
         assert second.json["error"]["code"] == "another_run_open"
         assert first in second.json["error"]["message"]
@@ -261,8 +261,8 @@ def test_a_bucket_that_is_gone_ends_the_run_and_says_so(site: Site) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("run", "start", "nobody-has-this"), "unknown_policy"),
-        (("run", "start", "logs-expire", "--at", "2199-01-01T00:00:00Z"), "bad_event"),
+        (("run", "start", "nobody-has-this", "--reason", "r"), "unknown_policy"),
+        (("run", "start", "logs-expire", "--reason", "r", "--at", "2199-01-01T00:00:00Z"), "bad_event"),
         (("run", "show", "logs-expire.20200101T000000Z.1"), "unknown_run"),
         (("run", "show", "what"), "bad_run_id"),
         (("verify", "logs-expire.20200101T000000Z.1"), "no_plan"),
@@ -280,7 +280,9 @@ def test_what_cannot_be_done_is_refused_with_a_reason(site: Site, arguments: tup
 
 
 def test_an_endpoint_that_is_down_is_told(site: Site) -> None:
-    answer = site.sexton("run", "start", "logs-expire", AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1")
+    answer = site.sexton(
+        "run", "start", "logs-expire", "--reason", "r", AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1"
+    )
 
     assert answer.code == 1
     assert answer.out == ""

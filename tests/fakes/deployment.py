@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from sexton.deployment import Deployment, FunctionFailed
+from sexton.change_request import door_of
+from sexton.controlling import Caller
+from sexton.deployment import ChangeRefused, ChangeUnsure, Deployment, FunctionFailed
 
+from tests.fakes.control import controlling
 from tests.fakes.world import REGION, World
 
 CALLER = "arn:aws:sts::123456789012:assumed-role/Operator/ada"
+
+
+class FakeControl:
+    """The world's control functions, both doors of them, and who asks. `lost`: the next answer does not arrive."""
+
+    def __init__(self, world: World, caller: Caller | None = None) -> None:
+        self.world = world
+        self.caller = caller or Caller(CALLER, verified=True)
+        self.lost = False
+        self.asked: list[Mapping[str, object]] = []
+
+    def change(self, change: str, fields: Mapping[str, object], reason: str) -> Mapping[str, object]:
+        asked = {"change": change, **fields, "reason": reason}
+        self.asked.append(asked)
+        answer = controlling(self.world, door_of(change)).answer(self.caller, json.dumps(asked).encode())
+        if self.lost:
+            raise ChangeUnsure("no answer came (ReadTimeoutError: ...)")
+        error = answer.body.get("error")
+        if isinstance(error, dict):
+            if answer.status >= 500:
+                raise ChangeUnsure(f"{error['code']}: {error['message']}")
+            raise ChangeRefused(error["code"], error["message"], error["hint"])
+        return answer.body
 
 
 class FakeFunctions:
@@ -19,14 +46,6 @@ class FakeFunctions:
         self.world = world
         self.broken = ""
         self.events: list[Mapping[str, object]] = []
-
-    def discover(self, event: Mapping[str, object]) -> Mapping[str, object]:
-        self._called(event)
-        return self.world.discover(dict(event))
-
-    def resume(self, run_id: str) -> None:
-        self._called({"resume": run_id})
-        self.world.discover({"resume": run_id})
 
     def tick(self, event: Mapping[str, object]) -> None:
         self._called(event)
@@ -38,7 +57,12 @@ class FakeFunctions:
             raise FunctionFailed(self.broken)
 
 
-def deployment(world: World, functions: FakeFunctions, meanwhile: Callable[[], None] = lambda: None) -> Deployment:
+def deployment(
+    world: World,
+    functions: FakeFunctions,
+    meanwhile: Callable[[], None] = lambda: None,
+    control: FakeControl | None = None,
+) -> Deployment:
     """`meanwhile` is done whenever the command line sleeps."""
 
     def sleep(seconds: float) -> None:
@@ -50,7 +74,7 @@ def deployment(world: World, functions: FakeFunctions, meanwhile: Callable[[], N
         evidence=world.evidence,
         bucket=world.bucket,
         functions=functions,
-        caller=lambda: CALLER,
+        control=control or FakeControl(world),
         clock=world.clock,
         sleep=sleep,
         region=REGION,

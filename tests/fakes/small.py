@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 
 @dataclass
 class FakeDiscovery:
-    """Remembers whom it was asked to resume, in order."""
+    """Remembers whom it was asked to resume, and what it was handed, in order; answers what it is told to."""
 
     resumed: list[str] = field(default_factory=list)
+    events: list[Mapping[str, object]] = field(default_factory=list)
+    answer: Mapping[str, object] = field(default_factory=dict)
+
+    def discover(self, event: Mapping[str, object]) -> Mapping[str, object]:
+        self.events.append(event)
+        return self.answer
 
     def resume(self, run_id: str) -> None:
         self.resumed.append(run_id)

@@ -37,13 +37,13 @@ class Template:
         return [r.get("Properties", {}) for r in self.all(kind).values()]
 
     def functions(self) -> dict[str, Mapping[str, Any]]:
-        """The functions' properties, by the name of their handler."""
-        return {p["Handler"].split(".")[1]: p for p in self.props("AWS::Lambda::Function")}
+        """The functions' properties, by the name of their handler; of the two of control, by their door."""
+        return {_name(p): p for p in self.props("AWS::Lambda::Function")}
 
     def function_id(self, name: str) -> str:
         """The logical id of a function."""
         functions = self.all("AWS::Lambda::Function")
-        return next(id_ for id_, r in functions.items() if r["Properties"]["Handler"] == f"handlers.{name}.handler")
+        return next(id_ for id_, r in functions.items() if _name(r["Properties"]) == name)
 
     def output(self, name: str) -> str:
         """An output's value as text."""
@@ -58,6 +58,10 @@ class Template:
         assert "ManagedPolicyArns" not in self.json["Resources"][role]["Properties"]
         return [right for policy in self._policies(role) for right in statements(policy)]
 
+    def managed(self, output: str) -> list[Right]:
+        """What a managed policy allows, by the output that has its ARN."""
+        return list(statements(self.json["Resources"][self.logical(output)]["Properties"]["PolicyDocument"]))
+
     def rights_of(self, function: str) -> list[Right]:
         """What a function may do."""
         return self.rights(self.functions()[function]["Role"]["Fn::GetAtt"][0])
@@ -71,6 +75,11 @@ class Template:
         for policy in self.props("AWS::IAM::Policy"):
             if {"Ref": role} in policy["Roles"]:
                 yield policy["PolicyDocument"]
+
+
+def _name(function: Mapping[str, Any]) -> str:
+    door = function["Environment"]["Variables"].get("SEXTON_DOOR")
+    return str(door or function["Handler"].split(".")[1])
 
 
 def statements(document: Mapping[str, Any]) -> Iterator[Right]:

@@ -55,7 +55,7 @@ def test_five_minutes_without_a_tick(template: Template, alarms: dict[tuple[str,
     assert alarm["TreatMissingData"] == "breaching"
 
 
-@pytest.mark.parametrize("name", ["discovery", "worker", "reconciler"])
+@pytest.mark.parametrize("name", ["discovery", "worker", "reconciler", "operator", "approver"])
 def test_errors_of_each_function(template: Template, alarms: dict[tuple[str, str], Alarm], name: str) -> None:
     assert alarms["Errors", f"<{template.function_id(name)}>"]["Statistic"] == "Sum"
 

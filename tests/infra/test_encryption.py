@@ -12,7 +12,7 @@ from infra.config import ConfigError, read
 from tests.infra.conftest import KEY, ROOT, SOURCE_KEY
 from tests.infra.template import Template, text
 
-FUNCTIONS = ("discovery", "worker", "reconciler")
+FUNCTIONS = ("discovery", "worker", "reconciler", "operator", "approver")
 QUEUES = ("JobsQueueUrl", "DeadLetterQueueUrl", "FailureQueueUrl")
 PAGE = (ROOT / "docs" / "encryption.md").read_text()
 HERE = ".<AWS::Region>.amazonaws.com"
@@ -67,6 +67,8 @@ def test_each_function_may_use_the_key_for_what_it_does(closed_template: Templat
     # The right to take messages is granted by the CDK with the event source.
     assert found["worker"] == {"s3": files, "dynamodb": rows, "": {"kms:Decrypt"}}
     assert found["reconciler"] == {"s3": files, "dynamodb": rows}
+    assert found["operator"] == {"dynamodb": rows, "sqs": {"kms:Decrypt"}}
+    assert found["approver"] == {"dynamodb": rows, "s3": {"kms:Decrypt"}}
     assert rows >= files
     assert not any("CreateGrant" in action or "*" in action for action in rows)
 
@@ -117,7 +119,7 @@ def test_keys_of_sources_are_for_those_who_look_at_objects(closed_template: Temp
     found = {name: uses(closed_template, role_of(closed_template, name), SOURCE_KEY) for name in FUNCTIONS}
     look = {"s3.eu-west-1.amazonaws.com": {"kms:Decrypt"}}
 
-    assert found == {"discovery": {}, "worker": look, "reconciler": look}
+    assert found == {"discovery": {}, "worker": look, "reconciler": look, "operator": {}, "approver": {}}
 
 
 @pytest.mark.parametrize(
@@ -133,4 +135,4 @@ def test_keys_of_sources_are_for_those_who_look_at_objects(closed_template: Temp
 def test_values_that_cannot_be_are_refused_by_name(given: dict[str, str]) -> None:
     (name,) = given
     with pytest.raises(ConfigError, match=f"-c {name}"):
-        read(given.get)
+        read(given)

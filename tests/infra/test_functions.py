@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
-from sexton.aws.settings import PREFIX, Settings
+import json
+from pathlib import Path
 
+import pytest
+from sexton.aws.settings import PREFIX, Settings, UntrustedCaller, read
+
+from tests.infra.conftest import synthesize
 from tests.infra.template import Template, text
 
-FUNCTIONS = ("discovery", "worker", "reconciler")
+CONTROL = ("operator", "approver")
+FUNCTIONS = ("discovery", "worker", "reconciler", *CONTROL)
+OF_CONTROL = {"DOOR", "TRUST_CALLER", "SCHEDULE_GROUP", "JOBS_MAPPING", "REDRIVE_ROLE"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_environment_is_what_the_settings_read(template: Template, name: str) -> None:
     given = set(template.functions()[name]["Environment"]["Variables"])
-    read = {PREFIX + field.upper() for field in Settings.model_fields}
-    reconcilers_own = {"SEXTON_DISCOVERY_FUNCTION"}
+    read = {field.upper() for field in Settings.model_fields}
+    others = set() if name in CONTROL else OF_CONTROL if name == "reconciler" else OF_CONTROL | {"DISCOVERY_FUNCTION"}
 
-    assert {v for v in given if v.startswith(PREFIX)} == (read if name == "reconciler" else read - reconcilers_own)
+    assert {v for v in given if v.startswith(PREFIX)} == {PREFIX + field for field in read - others}
     assert {v for v in given if not v.startswith(PREFIX)} == {
         "POWERTOOLS_SERVICE_NAME",
         "POWERTOOLS_METRICS_NAMESPACE",
@@ -47,6 +53,28 @@ def test_logs_do_not_stay_for_ever(template: Template, name: str) -> None:
     group = template.functions()[name]["LoggingConfig"]["LogGroup"]["Ref"]
 
     assert template.all("AWS::Logs::LogGroup")[group]["Properties"]["RetentionInDays"] == 90
+
+
+def test_each_door_takes_its_own_changes_and_is_open_to_whom_iam_lets_in(template: Template) -> None:
+    urls = template.props("AWS::Lambda::Url")
+
+    assert [template.functions()[name]["Environment"]["Variables"]["SEXTON_DOOR"] for name in CONTROL] == [*CONTROL]
+    assert [url["AuthType"] for url in urls] == ["AWS_IAM", "AWS_IAM"]
+    assert not any("Cors" in url for url in urls)
+    assert not [p for p in template.props("AWS::Lambda::Permission") if "FunctionUrl" in json.dumps(p)]
+
+
+@pytest.mark.parametrize(("local", "trusted"), [("false", "false"), ("true", "true")])
+def test_callers_are_believed_on_the_emulator_only(tmp_path: Path, local: str, trusted: str) -> None:
+    made = synthesize(tmp_path / "code", local=local)
+    variables = [made.functions()[name]["Environment"]["Variables"] for name in CONTROL]
+
+    assert [each["SEXTON_TRUST_CALLER"] for each in variables] == [trusted, trusted]
+    if local == "true":
+        given = {name: text(value) for name, value in variables[0].items()} | {"SEXTON_ACCOUNT": "123456789012"}
+        with pytest.raises(UntrustedCaller):
+            read(given)
+        assert read({**given, "AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}).trust_caller
 
 
 def test_discovery_has_lambdas_longest_time(template: Template) -> None:

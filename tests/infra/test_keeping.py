@@ -18,6 +18,11 @@ OUTPUTS = {
     "ReconcilerFunctionName",
     "TopicArn",
     "RedriveRoleArn",
+    "OperateUrl",
+    "ApproveUrl",
+    "ViewerPolicyArn",
+    "OperatorPolicyArn",
+    "ApproverPolicyArn",
 }
 
 

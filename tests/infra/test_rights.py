@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.infra.template import Template, granted
+from tests.infra.template import Template, as_list, granted, text
 
 FUNCTIONS = ("discovery", "worker", "reconciler")
+CONTROL = ("operator", "approver")
+ALL = (*FUNCTIONS, *CONTROL)
+POLICIES = ("ViewerPolicyArn", "OperatorPolicyArn", "ApproverPolicyArn")
 ENFORCED = {
     "arn:<AWS::Partition>:s3:::sources-one/app/*",
     "arn:<AWS::Partition>:s3:::sources-one/odd${*}${$}x/*",
 }
 TWO = "arn:<AWS::Partition>:s3:::sources-two"
+THREE = "arn:<AWS::Partition>:s3:::sources-three"
 SEEN = ENFORCED | {"arn:<AWS::Partition>:s3:::sources-one/exports/*"}
 
 
 def test_each_function_has_its_own_role(template: Template) -> None:
-    roles = [template.functions()[name]["Role"]["Fn::GetAtt"][0] for name in FUNCTIONS]
+    roles = [template.functions()[name]["Role"]["Fn::GetAtt"][0] for name in ALL]
 
-    assert len(set(roles)) == len(FUNCTIONS)
+    assert len(set(roles)) == len(ALL)
 
 
 def test_only_the_worker_deletes_and_only_where_a_policy_enforces(template: Template) -> None:
     worker = template.rights_of("worker")
 
-    assert granted(worker, "s3:DeleteObject") == ENFORCED
-    assert granted(worker, "s3:DeleteObjectVersion") == {f"{TWO}/history/*"}
+    assert granted(worker, "s3:DeleteObject") == ENFORCED | {f"{THREE}/restorable/*"}
+    assert granted(worker, "s3:DeleteObjectVersion") == {f"{TWO}/history/*", f"{THREE}/restorable/*"}
     assert granted(worker, "s3:AbortMultipartUpload") == {f"{TWO}/incoming/*"}
     assert granted(worker, "s3:BypassGovernanceRetention") == set()
     for name in ("discovery", "reconciler"):
@@ -34,7 +40,7 @@ def test_only_the_worker_deletes_and_only_where_a_policy_enforces(template: Temp
     assert granted(template.rights_of("reconciler"), "s3:Delete*") == set()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ALL)
 def test_nobody_deletes_evidence_or_ledger_rows_or_scans(template: Template, name: str) -> None:
     rights = template.rights_of(name)
 
@@ -44,7 +50,7 @@ def test_nobody_deletes_evidence_or_ledger_rows_or_scans(template: Template, nam
     assert granted(rights, "s3:PutLifecycleConfiguration") == set()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ALL)
 def test_no_right_is_a_wildcard(template: Template, name: str) -> None:
     for right in template.rights_of(name):
         assert "*" not in right.action
@@ -71,7 +77,7 @@ def test_the_worker_writes_no_control_rows(template: Template) -> None:
 
     assert writes
     for right in writes:
-        assert '"dynamodb:LeadingKeys": ["RUN#*", "MALFORMED#*"]' in right.conditions
+        assert '"dynamodb:LeadingKeys": ["RUN#*", "MALFORMED#*", "POLICY#*"]' in right.conditions
 
 
 def test_each_function_writes_its_own_kind_of_evidence(template: Template) -> None:
@@ -99,12 +105,26 @@ def test_sources_are_listed_only_within_the_policies_prefixes(template: Template
 def test_versions_and_uploads_are_listed_only_where_a_policy_is_about_them(template: Template, name: str) -> None:
     rights = template.rights_of(name)
 
-    assert granted(rights, "s3:ListBucketVersions") == {TWO}
-    (within,) = (r.conditions for r in rights if r.action == "s3:ListBucketVersions")
+    assert granted(rights, "s3:ListBucketVersions") == ({TWO} if name == "discovery" else {TWO, THREE})
+    (within,) = (r.conditions for r in rights if r.action == "s3:ListBucketVersions" and TWO in r.resources)
     assert within == '{"StringLike": {"s3:prefix": ["history/*", "old/*"]}}'
     assert granted(rights, "s3:ListBucketMultipartUploads") == {TWO}
     (listing,) = (r for r in rights if r.action == "s3:ListBucket" and TWO in r.resources)
     assert listing.conditions == '{"StringLike": {"s3:prefix": ["tagged/*"]}}'
+
+
+@pytest.mark.parametrize("name", ["worker", "reconciler"])
+def test_markers_are_listed_where_an_undo_may_take_deletions_back(template: Template, name: str) -> None:
+    (right,) = (r for r in template.rights_of(name) if r.action == "s3:ListBucketVersions" and THREE in r.resources)
+
+    assert right.conditions == '{"StringLike": {"s3:prefix": ["restorable/*"]}}'
+
+
+def test_who_undoes_reads_the_receipts_and_the_policy(template: Template) -> None:
+    bucket = f"<{template.logical('EvidenceBucketName')}.Arn>"
+
+    assert f"{bucket}/outcomes/*" in granted(template.rights_of("discovery"), "s3:GetObject")
+    assert f"{bucket}/policies/*" in granted(template.rights_of("worker"), "s3:GetObject")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -167,3 +187,91 @@ def test_the_scheduler_takes_roles_only_for_our_schedules(template: Template) ->
     assert len(roles) == 2
     for statement in roles:
         assert set(statement["Condition"]["StringEquals"]) == {"aws:SourceAccount", "aws:SourceArn"}
+
+
+def test_the_evidence_refuses_deletion_to_every_function(template: Template) -> None:
+    (policy,) = template.props("AWS::S3::BucketPolicy")
+    refused = [s for s in policy["PolicyDocument"]["Statement"] if s.get("Sid") == "NoFunctionDeletes"]
+    roles = {text(arn) for s in refused for arn in as_list(s["Condition"]["ArnEquals"]["aws:PrincipalArn"])}
+
+    assert roles == {text(template.functions()[name]["Role"]) for name in ALL}
+
+
+def test_control_touches_no_source_and_writes_no_evidence(template: Template) -> None:
+    bucket = f"<{template.logical('EvidenceBucketName')}.Arn>"
+    for name in CONTROL:
+        rights = template.rights_of(name)
+        files = {right for action in ("s3:*", "s3:GetObject") for right in granted(rights, action)}
+        assert all(resource.startswith(bucket) for resource in files), name
+        assert granted(rights, "s3:PutObject") == set()
+    assert granted(template.rights_of("operator"), "s3:*") == set()
+    assert granted(template.rights_of("approver"), "s3:GetObject") == {f"{bucket}/policies/*", f"{bucket}/outcomes/*"}
+
+
+def test_control_writes_the_rows_that_its_changes_are_of(template: Template) -> None:
+    rows = {name: [r for r in template.rights_of(name) if r.action == "dynamodb:UpdateItem"] for name in CONTROL}
+
+    for name, keys in (("operator", '["POLICY#*", "RUN#*", "CONTROL"]'), ("approver", '["POLICY#*", "CONTROL"]')):
+        (right,) = rows[name]
+        assert right.conditions == f'{{"ForAllValues:StringLike": {{"dynamodb:LeadingKeys": {keys}}}}}'
+
+
+def test_control_calls_discovery_and_no_other_function(template: Template) -> None:
+    for name in CONTROL:
+        assert granted(template.rights_of(name), "lambda:InvokeFunction") == {
+            f"<{template.function_id('discovery')}.Arn>"
+        }
+
+
+def test_only_the_operator_s_door_pauses_sweeps_and_redrives(template: Template) -> None:
+    operator, approver = (template.rights_of(name) for name in CONTROL)
+    dead = f"<{template.logical('DeadLetterQueueUrl')}.Arn>"
+
+    (schedules,) = granted(operator, "scheduler:UpdateSchedule")
+    assert schedules.endswith("/policy-*")
+    (passed,) = (r for r in operator if r.action == "iam:PassRole")
+    assert passed.conditions == '{"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}'
+    assert len(granted(operator, "lambda:UpdateEventSourceMapping")) == 1
+    assert granted(operator, "sqs:DeleteMessage") == granted(operator, "sqs:ReceiveMessage") == {dead}
+    assert granted(operator, "sqs:SendMessage") == set()
+    assert granted(operator, "sts:AssumeRole") == {f"<{template.logical('RedriveRoleArn')}.Arn>"}
+    for action in ("scheduler:*", "iam:*", "sqs:*", "sts:*", "lambda:UpdateEventSourceMapping"):
+        assert granted(approver, action) == set()
+
+
+@pytest.mark.parametrize("output", POLICIES)
+def test_no_human_role_writes_ledger_or_evidence_or_calls_discovery(template: Template, output: str) -> None:
+    """Who may call discovery could say that somebody else asked."""
+    rights = template.managed(output)
+
+    for action in ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "Scan", "PartiQLUpdate"):
+        assert granted(rights, f"dynamodb:{action}") == set()
+    for pattern in ("s3:Put*", "s3:Delete*", "sqs:Send*", "sqs:Delete*", "sqs:Start*", "scheduler:Update*"):
+        assert granted(rights, pattern) == set()
+    assert f"<{template.function_id('discovery')}.Arn>" not in granted(rights, "lambda:Invoke*")
+    assert not any("*" in right.action for right in rights)
+
+
+def test_each_policy_opens_its_own_door_and_no_other(template: Template) -> None:
+    doors = {name: f"<{template.function_id(name)}.Arn>" for name in CONTROL}
+    viewer, operator, approver = (template.managed(output) for output in POLICIES)
+
+    assert granted(viewer, "lambda:Invoke*") == set()
+    for rights, door in ((operator, doors["operator"]), (approver, doors["approver"])):
+        assert granted(rights, "lambda:InvokeFunctionUrl") == {door}
+        through = [r for r in rights if r.action == "lambda:InvokeFunction" and door in r.resources]
+        assert [r.conditions for r in through] == ['{"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}']
+
+
+def test_operators_and_approvers_read_what_viewers_read(template: Template) -> None:
+    viewer, operator, approver = (set(template.managed(output)) for output in POLICIES)
+
+    assert viewer < operator
+    assert viewer < approver
+
+
+@pytest.mark.parametrize("output", POLICIES)
+def test_a_managed_policy_is_short_enough_for_iam(closed_template: Template, output: str) -> None:
+    """6,144 characters; what stands for a name or an ARN here takes up to a hundred there."""
+    document = closed_template.json["Resources"][closed_template.logical(output)]["Properties"]["PolicyDocument"]
+    assert len(json.dumps(document, separators=(",", ":"))) < 4500

@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
+from sexton.aws.functions import LambdaDiscovery
 from sexton.aws.stack import BadConfiguration, StackNotFound, connect, roles
 from sexton.deployment import FunctionFailed
 from sexton.errors import CallFailed
@@ -139,19 +140,26 @@ def test_an_endpoint_that_is_no_address(session: StubbedSession, monkeypatch: py
         connect("Sexton", session)  # type: ignore[arg-type]
 
 
-def test_discovery_is_called_once_and_answers(session: StubbedSession) -> None:
-    deployment = connected(session)
+def discovery(session: StubbedSession) -> LambdaDiscovery:
+    client = session.clients["lambda"]
+    return LambdaDiscovery(client, client, "discovery")
+
+
+def test_discovery_answers(session: StubbedSession) -> None:
     session.add_answer(json.dumps({"run_id": "r", "created": True}).encode())
-    assert deployment.functions.discover({"policy": "p"}) == {"run_id": "r", "created": True}
+    assert discovery(session).discover({"policy": "p"}) == {"run_id": "r", "created": True}
+
+
+def test_the_tick_s_client_never_repeats_a_call(session: StubbedSession) -> None:
+    connected(session)
     assert ("lambda", 1) in session.retries
 
 
 @pytest.mark.parametrize("payload", [b"", b"null", b"no json", b"[]"])
 def test_an_answer_that_cannot_be_read_is_a_failure(session: StubbedSession, payload: bytes) -> None:
-    deployment = connected(session)
     session.add_answer(payload)
     with pytest.raises(FunctionFailed):
-        deployment.functions.discover({"policy": "p"})
+        discovery(session).discover({"policy": "p"})
 
 
 def test_a_tick_that_breaks_off_says_why(session: StubbedSession) -> None:
@@ -160,16 +168,6 @@ def test_a_tick_that_breaks_off_says_why(session: StubbedSession) -> None:
     session.add_answer(json.dumps(error).encode(), FunctionError="Unhandled")
     with pytest.raises(FunctionFailed, match="reconciler: TickFailed: logs-expire: the part is gone"):
         deployment.functions.tick({"tick": "2026-01-01T00:00:00Z"})
-
-
-def test_the_caller_is_who_aws_says_or_nobody_in_particular(
-    session: StubbedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deployment = connected(session)
-    session.stubs["sts"].add_response("get_caller_identity", {"Arn": "arn:aws:sts::123456789012:assumed-role/A/b"})
-    assert deployment.caller() == "arn:aws:sts::123456789012:assumed-role/A/b"
-    session.stubs["sts"].add_client_error("get_caller_identity", "AccessDenied")
-    assert deployment.caller() == "cli"
 
 
 def test_an_endpoint_that_is_down_is_a_failed_call(session: StubbedSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sts import STSClient
 
 CONNECT = 3  # seconds
 READ = 10  # between two bytes of an answer
@@ -32,6 +33,9 @@ DELETE_TIMEOUT = timedelta(seconds=23)
 # A message must be sent, or known not to be, well before the dispatch that it belongs to is due again.
 SEND_CONNECT = 2
 SEND_READ = 5
+
+# Discovery that only creates a run answers within a second or two, and after a cold start within ten.
+ANSWER = 40
 
 
 class Clients:
@@ -68,10 +72,22 @@ class Clients:
         """For the jobs queue: what was not sent is due again anyhow, so nothing is tried again here."""
         return cast("SQSClient", self._client("sqs", SEND_READ, attempts=1, connect=SEND_CONNECT))
 
+    def sqs_as(self, role: str) -> SQSClient:
+        """SQS under an assumed role. It is made anew each time: the role's credentials end within the hour."""
+        sts = cast("STSClient", self._client("sts", READ, attempts=ATTEMPTS))
+        given = sts.assume_role(RoleArn=role, RoleSessionName="sexton-control")["Credentials"]
+        session = Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], self.region)
+        return Clients(session).sqs
+
     @cached_property
     def functions(self) -> LambdaClient:
         """For asking discovery to go on."""
         return cast("LambdaClient", self._client("lambda", READ, attempts=ATTEMPTS))
+
+    @cached_property
+    def waiting(self) -> LambdaClient:
+        """For calling discovery and waiting for its answer: never repeated, since a first call may have acted."""
+        return cast("LambdaClient", self._client("lambda", ANSWER, attempts=1))
 
     @cached_property
     def scheduler(self) -> EventBridgeSchedulerClient:

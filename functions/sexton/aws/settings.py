@@ -9,9 +9,14 @@ from datetime import timedelta
 from pydantic import BaseModel, ConfigDict, Field
 
 PREFIX = "SEXTON_"
+LOCAL_ENDPOINT = "AWS_ENDPOINT_URL"
 
 LEASE_MARGIN = timedelta(seconds=30)  # a lease outlives the worker that holds it, so that no live worker is doubled
 VISIBILITY_FACTOR = 6  # AWS advises six times the function timeout for an SQS source
+
+
+class UntrustedCaller(Exception):
+    """On AWS nobody is believed to be whom they say: the function does not start."""
 
 
 class Settings(BaseModel):
@@ -24,6 +29,11 @@ class Settings(BaseModel):
     jobs_queue_url: str
     dead_letter_queue_url: str
     discovery_function: str = ""
+    door: str = Field(default="", pattern=r"^(operator|approver)?$")
+    trust_caller: bool = False
+    schedule_group: str = ""
+    jobs_mapping: str = ""
+    redrive_role: str = ""
     event_bus: str = "default"
     stage: str
     account: str = Field(pattern=r"^\d{12}$")
@@ -62,11 +72,19 @@ class Settings(BaseModel):
         return timedelta(seconds=self.mismatch_seconds)
 
 
+def actor(environ: Mapping[str, str] = os.environ) -> str:
+    """Whom the command line says it is on a stage that verifies nobody; empty where it says nothing."""
+    return environ.get(f"{PREFIX}ACTOR", "").strip()
+
+
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the `SEXTON_` variables.
 
-    Raises pydantic.ValidationError naming each variable that is missing or unreadable.
+    Raises pydantic.ValidationError naming each variable that is missing or unreadable, and UntrustedCaller.
     """
     known = Settings.model_fields
     given = {name: environ[PREFIX + name.upper()] for name in known if PREFIX + name.upper() in environ}
-    return Settings.model_validate(given)
+    settings = Settings.model_validate(given)
+    if settings.trust_caller and not environ.get(LOCAL_ENDPOINT):
+        raise UntrustedCaller(f"{PREFIX}TRUST_CALLER is for an emulator, which {LOCAL_ENDPOINT} names")
+    return settings

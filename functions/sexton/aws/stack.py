@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -15,15 +14,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from sexton.aws.bucket import S3Bucket
 from sexton.aws.clients import CONNECT, READ, Clients
+from sexton.aws.control import SignedControl
 from sexton.aws.errors import calls, code_of
 from sexton.aws.evidence import S3Evidence
-from sexton.aws.functions import LambdaDiscovery
+from sexton.aws.functions import called
+from sexton.aws.settings import actor
 from sexton.aws.table import DynamoTable
-from sexton.deployment import Deployment, FunctionFailed
+from sexton.change_request import Door
+from sexton.deployment import Deployment
 from sexton.errors import Refused
 from sexton.grants import FUNCTIONS
 from sexton.ledger import Ledger
-from sexton.redact import redact
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -38,6 +39,7 @@ NEEDED = (
     "ReconcilerFunctionName",
 )
 ANSWER = 310  # seconds to wait for a function: a tick may take five minutes
+DOORS = {Door.OPERATOR: "OperateUrl", Door.APPROVER: "ApproveUrl"}  # outputs
 UNKNOWN_CALLER = "cli"
 
 
@@ -56,38 +58,13 @@ class BadConfiguration(Refused):
 class LambdaFunctions:
     """The functions of a stack; a call that waits is never repeated by the SDK."""
 
-    def __init__(self, client: LambdaClient, events: LambdaClient, discovery: str, reconciler: str) -> None:
+    def __init__(self, client: LambdaClient, reconciler: str) -> None:
         self._client = client
-        self._discovery = discovery
         self._reconciler = reconciler
-        self._later = LambdaDiscovery(events, discovery)
-
-    def discover(self, event: Mapping[str, object]) -> Mapping[str, object]:
-        """Call discovery and wait for its answer."""
-        answer = self._called(self._discovery, event)
-        if not isinstance(answer, dict):
-            raise FunctionFailed(f"{self._discovery} gave no answer that can be read")
-        return answer
-
-    def resume(self, run_id: str) -> None:
-        """Ask discovery to go on with a run."""
-        self._later.resume(run_id)
 
     def tick(self, event: Mapping[str, object]) -> None:
         """Call the reconciler and wait until it is through."""
-        self._called(self._reconciler, event)
-
-    def _called(self, function: str, event: Mapping[str, object]) -> object:
-        with calls(only_attempt=True):
-            reply = self._client.invoke(FunctionName=function, Payload=json.dumps(event).encode("ascii"))
-            payload = reply["Payload"].read()
-        try:
-            answer = json.loads(payload or b"null")
-        except ValueError as error:
-            raise FunctionFailed(f"{function} gave no answer that can be read") from error
-        if reply.get("FunctionError"):
-            raise FunctionFailed(f"{function}: {_error_of(answer)}")
-        return answer
+        called(self._client, self._reconciler, event)
 
 
 def connect(stack: str, session: Session | None = None) -> Deployment:
@@ -100,19 +77,14 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
         stack_id, outputs = find(stack, session)
         account = stack_id.split(":")[4]
         clients = Clients(session)
-        buckets = clients.s3
-
+        buckets, functions = clients.s3, cast("LambdaClient", _client(session, "lambda", ANSWER, attempts=1))
+        doors = {door: outputs.get(output, "") for door, output in DOORS.items()}
         return Deployment(
             ledger=Ledger(DynamoTable(clients.dynamodb, outputs["LedgerTableName"])),
             evidence=S3Evidence(buckets, outputs["EvidenceBucketName"], account),
             bucket=lambda name, owner=None: S3Bucket(buckets, buckets, name, owner or account),
-            functions=LambdaFunctions(
-                cast("LambdaClient", _client(session, "lambda", ANSWER, attempts=1)),
-                clients.functions,
-                outputs["DiscoveryFunctionName"],
-                outputs["ReconcilerFunctionName"],
-            ),
-            caller=lambda: _caller(session),
+            functions=LambdaFunctions(functions, outputs["ReconcilerFunctionName"]),
+            control=SignedControl(session, doors, functions.meta.endpoint_url, lambda: actor() or _caller(session)),
             clock=lambda: datetime.now(UTC),
             sleep=time.sleep,
             region=clients.region,
@@ -171,8 +143,3 @@ def _client(session: Session, service: str, read: int, *, attempts: int = 3) -> 
         return make(service, config=config)
     except ValueError as error:  # botocore has no class of its own for an endpoint that is no URL
         raise BadConfiguration(str(error)) from error
-
-
-def _error_of(answer: object) -> str:
-    fields = answer if isinstance(answer, dict) else {}
-    return redact(f"{fields.get('errorType', 'Error')}: {fields.get('errorMessage', 'it gave no message')}")

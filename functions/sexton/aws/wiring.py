@@ -7,11 +7,13 @@ from boto3.session import Session
 from sexton import ports
 from sexton.aws.bucket import S3Bucket
 from sexton.aws.clients import Clients
+from sexton.aws.dead_letters import SqsDeadLetters
 from sexton.aws.events import EventBridgeEvents
 from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import LambdaDiscovery
 from sexton.aws.gauges import EmfGauges
 from sexton.aws.queue import SqsDeliveries, SqsQueue
+from sexton.aws.schedules import AwsSchedules
 from sexton.aws.settings import Settings
 from sexton.aws.table import DynamoTable
 from sexton.policy import Policy
@@ -53,7 +55,17 @@ class Wiring:
 
     def discovery(self) -> ports.Discovery:
         """The discovery function."""
-        return LambdaDiscovery(self._clients.functions, self._settings.discovery_function)
+        return LambdaDiscovery(self._clients.functions, self._clients.waiting, self._settings.discovery_function)
+
+    def dead_letters(self) -> ports.DeadLetters:
+        """The dead-letter queue."""
+        url, role = self._settings.dead_letter_queue_url, self._settings.redrive_role
+        return SqsDeadLetters(self._clients.sqs, url, lambda: self._clients.sqs_as(role))
+
+    def schedules(self) -> ports.Schedules:
+        """The policies' schedules, and what feeds the worker."""
+        clients, settings = self._clients, self._settings
+        return AwsSchedules(clients.scheduler, clients.functions, settings.schedule_group, settings.jobs_mapping)
 
     def events(self) -> ports.Events:
         """The event bus."""
