@@ -59,14 +59,17 @@ class Sources:
         self._grant_list(observer)
         self._grant_tags(observer)
         _grant(observer, ["s3:GetObject"], _object_arns(self._of(Kind.OBJECTS)))
+        _grant_listing(observer, Kind.VERSIONS, self._undoable)  # of an undo, the markers
 
     def grant_remove(self, worker: iam.IRole) -> None:
         """Delete what the policies are about, and only that; to be called on those that enforce.
 
-        Why a version could not be deleted, a lock or a missing permission, is read from the version.
+        Where an undo may take deletions back, also delete markers, which IAM does not tell from versions. Why a version
+        could not be deleted, a lock or a missing permission, is read from the version.
         """
         for kind, action in REMOVE.items():
             _grant(worker, [action], _object_arns(self._of(kind)))
+        _grant(worker, [REMOVE[Kind.VERSIONS]], _object_arns(self._undoable))
         purged = self._of(Kind.VERSIONS)
         _grant(worker, READ_LOCKS, _object_arns(purged))
         _grant(worker, ["s3:GetBucketObjectLockConfiguration"], _bucket_arns(purged))
@@ -74,17 +77,25 @@ class Sources:
     def _of(self, kind: Kind) -> Scopes:
         return _scopes(p for p in self._policies if _kind(p) is kind)
 
+    @property
+    def _undoable(self) -> Scopes:
+        return _scopes(p for p in self._policies if p.can_be_undone)
+
     def _grant_list(self, grantee: iam.IRole) -> None:
-        for kind, action in LIST.items():
-            for bucket, prefixes in self._of(kind).items():
-                within = {"StringLike": {"s3:prefix": [literal(prefix) + "*" for prefix in prefixes]}}
-                # IAM knows no prefix of a listing of uploads.
-                _grant(grantee, [action], _bucket_arns([bucket]), None if kind is Kind.UPLOADS else within)
+        for kind in Kind:
+            _grant_listing(grantee, kind, self._of(kind))
 
     def _grant_tags(self, grantee: iam.IRole) -> None:
         for kind, action in READ_TAGS.items():
             tagged = _scopes(p for p in self._policies if p.needs_tags and _kind(p) is kind)
             _grant(grantee, [action], _object_arns(tagged))
+
+
+def _grant_listing(grantee: iam.IRole, kind: Kind, scopes: Scopes) -> None:
+    for bucket, prefixes in scopes.items():
+        within = {"StringLike": {"s3:prefix": [literal(prefix) + "*" for prefix in prefixes]}}
+        # IAM knows no prefix of a listing of uploads.
+        _grant(grantee, [LIST[kind]], _bucket_arns([bucket]), None if kind is Kind.UPLOADS else within)
 
 
 def _kind(policy: Policy) -> Kind:

@@ -94,7 +94,11 @@ def via(service: str, key: str) -> Mapping[str, str]:
 
 def _of_evidence(arns: Arns) -> Iterator[Grant]:
     write = {DISCOVERY: ("plans", "runs", "policies"), WORKER: ("outcomes",), RECONCILER: ("runs", "outcomes")}
-    read = {DISCOVERY: ("plans", "policies"), WORKER: ("plans", "outcomes"), RECONCILER: ("plans", "outcomes", "runs")}
+    read = {
+        DISCOVERY: ("plans", "policies", "outcomes"),
+        WORKER: ("plans", "outcomes", "policies"),
+        RECONCILER: ("plans", "outcomes", "runs", "policies"),
+    }
     for function in FUNCTIONS:
         yield Grant(function, ("s3:ListBucket",), arns.evidence)
         for actions, folders in ((("s3:PutObject",), write), (("s3:GetObject",), read)):
@@ -111,6 +115,8 @@ def of_bucket(bucket: str, policy: Policy) -> Iterator[Grant]:
         # Of a listing of uploads IAM knows no prefix.
         within = {} if policy.source.kind == "s3_uploads" else {"s3:prefix": prefix}
         yield from (Grant(function, (_listing(policy),), bucket, within) for function in FUNCTIONS)
+        if policy.can_be_undone:
+            yield from (Grant(each, ("s3:ListBucketVersions",), bucket, within) for each in (WORKER, RECONCILER))
         example = f"{bucket}/{prefix}{EXAMPLE}"
         yield from (Grant(function, actions, example) for function, actions in _on_items(policy) if actions)
 
@@ -134,4 +140,6 @@ def _on_items(policy: Policy) -> Iterable[tuple[str, tuple[str, ...]]]:
 def _removing(policy: Policy) -> tuple[str, ...]:
     if policy.source.kind == "s3_uploads":
         return ("s3:AbortMultipartUpload",)
-    return ("s3:DeleteObject",) if policy.source.versions == "current" else ("s3:DeleteObjectVersion", *READ_LOCKS)
+    if policy.source.versions == "noncurrent":
+        return ("s3:DeleteObjectVersion", *READ_LOCKS)
+    return ("s3:DeleteObject", "s3:DeleteObjectVersion") if policy.can_be_undone else ("s3:DeleteObject",)

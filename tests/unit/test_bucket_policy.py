@@ -30,10 +30,11 @@ def of_theirs(prefix: str, source: dict[str, object] | None = None, **changes: o
 
 EXPIRE = of_theirs("app/")
 REPORT = of_theirs("exports/", mode="report", recovery=None)
+UNDOABLE = of_theirs("app/", recovery="versioning")
 PURGE = of_theirs("docs/", {"versions": "noncurrent"}, action="purge")
 ABORT = of_theirs("uploads/", {"kind": "s3_uploads"}, action="abort")
 TAGGED = of_theirs("tagged/", {"include": {"tags": {"keep": "no"}}})
-EVERY_KIND = [EXPIRE, REPORT, PURGE, ABORT, TAGGED]
+EVERY_KIND = [EXPIRE, UNDOABLE, REPORT, PURGE, ABORT, TAGGED]
 
 
 def statements(*policies: Policy) -> list[dict[str, Any]]:
@@ -62,6 +63,16 @@ def test_expiring_takes_listing_looking_and_deleting_within_the_prefix() -> None
         (WORKER, "s3:GetObject", f"{BUCKET}/app/*"),
         (RECONCILER, "s3:GetObject", f"{BUCKET}/app/*"),
         (WORKER, "s3:DeleteObject", f"{BUCKET}/app/*"),
+    }
+
+
+def test_what_can_be_undone_takes_versions_to_be_listed_and_markers_to_be_removed() -> None:
+    more = allowed(UNDOABLE) - allowed(EXPIRE)
+
+    assert more == {
+        (WORKER, "s3:ListBucketVersions", f"{BUCKET} app/*"),
+        (RECONCILER, "s3:ListBucketVersions", f"{BUCKET} app/*"),
+        (WORKER, "s3:DeleteObjectVersion", f"{BUCKET}/app/*"),
     }
 
 
