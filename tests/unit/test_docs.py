@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -20,12 +21,14 @@ from sexton.aws import errors as aws_errors
 from sexton.aws.settings import PREFIX, Settings
 from sexton.books import Entry
 from sexton.cli import app
-from sexton.decision import Reason
+from sexton.decision import Reason, judge
 from sexton.errors import ReasonClass
+from sexton.item import Item
 from sexton.job import Job
 from sexton.job_transitions import TRANSITIONS as JOB_TRANSITIONS
 from sexton.message import Message
 from sexton.policy import Policy, load_policies
+from sexton.retain import cutoff
 from sexton.run import Run, RunState
 from sexton.run_transitions import TRANSITIONS as RUN_TRANSITIONS
 from sexton.settling import Kind
@@ -361,3 +364,20 @@ def test_the_changelog_has_its_form() -> None:
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", version) for version in versions[1:])
     kinds = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_policy_to_try_is_as_the_readme_tells_it() -> None:
+    """Its names in the commands, and that three of the four objects go."""
+    (tried,) = load_policies(ROOT / "docs" / "try")
+    told = (ROOT / "README.md").read_text().partition("make local POLICIES=docs/try")[2].partition("```")[0]
+
+    assert f"run start {tried.id}" in told
+    (names,) = re.findall(r"for name in ([^;]*); do", told)
+    where = re.search(r"\$AWS_ENDPOINT_URL/([^/]+)/(.*)\$name(.*)\"; done", told)
+    assert where is not None
+    assert where[1] == tried.source.bucket
+    written = datetime(2026, 11, 30, tzinfo=UTC)
+    items = [Item(f"{where[2]}{name}{where[3]}", "e", 1, "STANDARD", written) for name in names.split()]
+    (waited,) = re.findall(r"sleep (\d+)", told)
+    decided = judge(tried, cutoff(written + timedelta(seconds=int(waited)), tried.retain))
+    assert [decided(item).action for item in items] == ["remove", "remove", "remove", "keep"]
