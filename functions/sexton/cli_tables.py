@@ -66,6 +66,10 @@ def run(view: RunView) -> Iterator[RenderableType]:
     )
     yield ""
     yield table(("", "items", "of which"), _count_rows(view), right=("items",))
+    if view.changes:
+        yield ""
+        changes = ((when(each.at), each.change, each.actor, each.reason, each.detail) for each in view.changes)
+        yield table(("when", "what was done", "by", "why", "detail"), changes)
 
 
 def _covers(view: RunLine) -> str | None:
@@ -206,6 +210,10 @@ def _troubles(found: Status) -> Iterator[RenderableType]:
     for missed in found.missed:
         yield facts(_missed_facts(missed))
         yield ""
+    for what, stopped in (("paused", found.paused), ("held", found.holds)):
+        if stopped:
+            yield table((what, "since", "by", "because"), ((s.scope, when(s.since), s.actor, s.reason) for s in stopped))
+            yield ""
     if found.skipped_triggers:
         skipped = ((s.run_id, when(s.at), s.why, s.open_run) for s in found.skipped_triggers)
         yield table(("skipped trigger", "at", "why", "the run that was open"), skipped)

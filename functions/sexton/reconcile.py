@@ -308,7 +308,7 @@ class Reconciling:
         oldest, dead, unbalanced = Counter[str](), Counter[str](), Counter[str]()
         for run in runs:
             if run.state in AT_WORK:
-                age = int((now - (run.planned_at or run.created_at)).total_seconds())
+                age = int((now - run.since).total_seconds())
                 oldest[run.policy] = max(oldest[run.policy], age)
         listed = {
             run.run_id: run for run in (*runs, *self.ledger.runs_for_a_person())

@@ -147,7 +147,7 @@ class Replaying:
         token, noted = self.token(), change.model_copy(update={"detail": job.job_id})
         writes: list[Write] = [
             job_transitions.replay(job, change, due, token),
-            run_transitions.reopen(run, None if _noted(run, change) else noted, token),
+            run_transitions.reopen(run, None if _noted(run, change) else noted, change.at, token),
         ]
         return isinstance(self.ledger.table.transact(writes), Applied)
 

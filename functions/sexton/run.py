@@ -169,6 +169,7 @@ class Run(BaseModel):
     dead_baseline: int = 0
     finished_baseline: int = 0
     replays: int = 0
+    reopened_at: Instant | None = None
     changes: tuple[Change, ...] = ()
     mismatch_since: Instant | None = None
     report_revision: int = 0
@@ -190,6 +191,11 @@ class Run(BaseModel):
     def key(self) -> Key:
         """The row's key."""
         return self.id.key
+
+    @property
+    def since(self) -> datetime:
+        """Since when it has been at work: created, then planned, then approved or opened again by a replay."""
+        return max(at for at in (self.created_at, self.planned_at, self.approved_at, self.reopened_at) if at)
 
     @property
     def closed(self) -> bool:

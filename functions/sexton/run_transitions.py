@@ -236,14 +236,15 @@ def approve(run: Run, change: Change, approved: Sequence[str], write_id: str) ->
     return [go, slot]
 
 
-def reopen(run: Run, change: Change | None, write_id: str) -> Write:
+def reopen(run: Run, change: Change | None, now: datetime, write_id: str) -> Write:
     """completed -> draining, or at work as before, by the replay of a job in the same transaction; run rev observed.
 
     A completed run only once its closing was announced, which else would list it no more, and if no undo of it was
     asked for.
     """
     was_closed = run.state is RunState.COMPLETED
-    reopened = {"state": RunState.DRAINING.value, "open_pk": RUNS, "open_sk": open_sk(run.id)}
+    listed = {"open_pk": RUNS, "open_sk": open_sk(run.id)}
+    reopened = {"state": RunState.DRAINING.value, "reopened_at": ms(now), **listed}
     return Write(
         run.key,
         write_id,

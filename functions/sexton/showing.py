@@ -12,10 +12,10 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from sexton import keys
 from sexton.closing import by_ending
 from sexton.dead_letters import listed_runs
-from sexton.errors import BadRunId, UnknownPolicy, UnknownRun
+from sexton.errors import UnknownPolicy
 from sexton.job import Job, JobState
 from sexton.ledger import Ledger
-from sexton.run import Run, RunId, RunState
+from sexton.run import Change, Run, RunState
 
 
 class RunLine(BaseModel):
@@ -40,6 +40,8 @@ class RunLine(BaseModel):
     covers_total: int
     created_at: AwareDatetime
     planned_at: AwareDatetime | None
+    approved_by: str | None
+    approved_at: AwareDatetime | None
     closed_at: AwareDatetime | None
     digest: str | None
     scanned: int
@@ -57,6 +59,8 @@ class RunView(RunLine):
     `deleted`: gone after an attempt that left no record.
     """
 
+    changes: tuple[Change, ...]
+    replays: int
     jobs: int
     jobs_by_state: dict[str, int]
     deleted: int
@@ -77,26 +81,9 @@ class RunView(RunLine):
         return self.state == RunState.COMPLETED and self.balanced is True and not self.dead
 
 
-def find(ledger: Ledger, text: str) -> Run:
-    """The run of an id. Raises BadRunId or UnknownRun."""
-    run_id = parsed(text)
-    run = ledger.run(run_id)
-    if run is None:
-        raise UnknownRun(f"the ledger holds no run {run_id}")
-    return run
-
-
-def parsed(text: str) -> RunId:
-    """A run id as a person gives it. Raises BadRunId."""
-    try:
-        return RunId.parse(text)
-    except ValueError as error:
-        raise BadRunId(str(error)) from error
-
-
 def show(ledger: Ledger, text: str) -> RunView:
     """A run with its counts as of now. Raises BadRunId or UnknownRun."""
-    run = find(ledger, text)
+    run = ledger.find(text)
     return view(run, ledger.jobs(run.run_id))
 
 
@@ -119,7 +106,13 @@ def view(run: Run, jobs: Iterable[Job]) -> RunView:
             still_open += job.open_items
     counted: dict[str, Any] = by_ending(+counts)
     return RunView(
-        **_line_fields(run), **counted, jobs=states.total(), jobs_by_state=dict(sorted(states.items())), open=still_open
+        **_line_fields(run),
+        **counted,
+        changes=run.changes,
+        replays=run.replays,
+        jobs=states.total(),
+        jobs_by_state=dict(sorted(states.items())),
+        open=still_open,
     )
 
 
@@ -166,6 +159,8 @@ def _line_fields(run: Run) -> dict[str, Any]:
         "covers_total": run.covers_total,
         "created_at": run.created_at,
         "planned_at": run.planned_at,
+        "approved_by": run.approved_by,
+        "approved_at": run.approved_at,
         "closed_at": run.closed_at,
         "digest": run.digest,
         "scanned": run.scanned_total,

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from sexton.approval import PLAN_TTL
+from sexton.controls import Controls, Hold, Pause
 from sexton.dead_letters import DeadLetter, letter, listed_runs
 from sexton.instant import from_ms
 from sexton.job import Job, JobState
@@ -40,7 +41,7 @@ class OpenJob(BaseModel):
 
 
 class Unfinished(BaseModel):
-    """A run that is not closed and waits for no person. `since`: when its plan was complete, or it began."""
+    """A run that is not closed and waits for no person. `since`: when it began, was planned, approved, or reopened."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -93,6 +94,17 @@ class SkippedTrigger(BaseModel):
     at: AwareDatetime
 
 
+class Stopped(BaseModel):
+    """A pause that stands (`scope`: a policy's id, or `all`), or a hold (what addresses begin with)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    scope: str
+    since: AwareDatetime
+    actor: str
+    reason: str
+
+
 class MalformedMessage(BaseModel):
     """A message on the jobs queue that led to no call."""
 
@@ -133,19 +145,22 @@ class Status(BaseModel):
     dead: Dead
     for_a_person: tuple[ForAPerson, ...]
     missed: tuple[Missed, ...]
+    paused: tuple[Stopped, ...]
+    holds: tuple[Stopped, ...]
     skipped_triggers: tuple[SkippedTrigger, ...]
     malformed: tuple[MalformedMessage, ...]
 
 
 def status(ledger: Ledger, now: datetime) -> Status:
     """The state as of now, by eventually consistent reads: for eyes, not for decisions."""
-    listed = listed_runs(ledger)
+    listed, controls = listed_runs(ledger), ledger.controls()
     runs, letters = (
         [run for run in listed if not run.closed],
         {run.run_id: _letters(ledger, run, now) for run in listed},
     )
     unfinished = sorted(
-        (_unfinished(ledger, run, now) for run in runs if run.state not in WAITING), key=lambda each: each.since
+        (_unfinished(ledger, run, controls, now) for run in runs if run.state not in WAITING),
+        key=lambda each: each.since,
     )
     awaiting = tuple(_waiting(run, now) for run in runs if run.state is RunState.AWAITING_APPROVAL)
     people = tuple(
@@ -154,7 +169,7 @@ def status(ledger: Ledger, now: datetime) -> Status:
         if run.closed and (letters[run.run_id] or not run.balanced)
     )
     malformed = tuple(_malformed(ledger, now))
-    rows, controls = ledger.policies(), ledger.controls()
+    rows = ledger.policies()
     late = tuple(each for row in rows if (each := missed(row, controls, now)))
     dead = _dead([each for found in letters.values() for each in found])
     return Status(
@@ -167,15 +182,21 @@ def status(ledger: Ledger, now: datetime) -> Status:
         dead=dead,
         for_a_person=people,
         missed=late,
+        paused=tuple(_stopped(each) for each in controls.pauses if each.paused),
+        holds=tuple(_stopped(each) for each in controls.holds if each.active),
         skipped_triggers=tuple(_skipped(rows, now)),
         malformed=malformed,
     )
 
 
-def _unfinished(ledger: Ledger, run: Run, now: datetime) -> Unfinished:
+def _stopped(by: Pause | Hold) -> Stopped:
+    return Stopped(scope=by.scope, since=by.since, actor=by.actor, reason=by.reason)
+
+
+def _unfinished(ledger: Ledger, run: Run, controls: Controls, now: datetime) -> Unfinished:
     oldest = _oldest(_open_jobs(ledger, run)) if run.state not in (RunState.PLANNING, RunState.PLANNED) else None
-    since = run.planned_at or run.created_at
-    because, next_action = why_unfinished(run, oldest, now)
+    since = run.since
+    because, next_action = why_unfinished(run, oldest, now, controls.paused(run.policy))
     return Unfinished(
         run_id=run.run_id,
         policy=run.policy,

@@ -88,6 +88,15 @@ def test_a_report_that_was_looked_at_is_carried_out_as_it_is() -> None:
     assert (report["mode"], report["deleted"], report["planned"]) == ("enforce", 3, 3)
 
 
+def test_an_approved_run_is_as_old_as_its_approval() -> None:
+    """It waited for a person: the alarm on the oldest job must not ring at once."""
+    world, run = waiting_world()
+    world.clock.advance(6 * 24 * 3600)
+    approve(world, run)
+    world.tick()
+    assert world.gauges.last("OldestOpenJobAge", "logs-expire") == 0
+
+
 def test_a_version_is_asked_about_once() -> None:
     world, run = waiting_world()
     approve(world, run)

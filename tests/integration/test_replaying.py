@@ -137,6 +137,30 @@ def test_a_replay_starts_attempts_and_age_again() -> None:
     assert report(world, 2)["deleted"] == 5
 
 
+def test_a_run_that_is_opened_again_is_as_old_as_its_replay() -> None:
+    """Its objects waited for a person, not for Sexton: the alarm on the oldest job must not ring at once."""
+    world = closed_world()
+    world.clock.advance(30 * 24 * 3600)
+    replaying(world).replay(dead_job(world).job_id, WHY, ANN)
+    world.tick()
+    assert world.gauges.last("OldestOpenJobAge", "logs-expire") == 0
+
+
+def test_the_report_says_who_replayed_what() -> None:
+    world = closed_world()
+    job = dead_job(world)
+    replaying(world).replay(job.job_id, WHY, ANN)
+    world.settle()
+    (change,) = report(world, 2)["changes"]  # type: ignore[misc]
+    assert {**change, "at": None} == {
+        "at": None,
+        "actor": ANN,
+        "change": "replayed",
+        "reason": WHY,
+        "detail": job.job_id,
+    }
+
+
 def test_what_fails_again_is_a_dead_letter_again() -> None:
     world = closed_world()
     for turn in range(1, MAX_REPLAYS + 1):

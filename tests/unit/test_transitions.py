@@ -153,7 +153,7 @@ BY_ANN = Change(at=NOW, actor="ann", change="replayed", reason="the permission i
 def replayed(row: Row) -> list[Write]:
     return [
         job_transitions.replay(Job.from_row(row), BY_ANN, NOW + LEASE, "write"),
-        run_transitions.reopen(Run.from_row(closed()), BY_ANN, "write"),
+        run_transitions.reopen(Run.from_row(closed()), BY_ANN, NOW, "write"),
     ]
 
 
@@ -545,11 +545,13 @@ def test_a_replay_reopens_its_run_and_leaves_one_at_work_as_it_is() -> None:
     assert (run.state, run.rev, run.replays, run.open_pk) == ("draining", 8, 1, "RUNS")
     assert (run.closed_at, run.balanced, table.rows[RUN_ID.key].get("expires_at")) == (None, None, None)
     assert run.changes == (BY_ANN,)
+    assert run.since == run.reopened_at == NOW
     at_work = planning(state="dispatching", rev=7)
     table = table_of(at_work)
-    table.write(run_transitions.reopen(Run.from_row(at_work), None, "write"))
+    table.write(run_transitions.reopen(Run.from_row(at_work), None, NOW, "write"))
     run = Run.from_row(table.rows[RUN_ID.key])
     assert (run.state, run.rev, run.replays, run.changes) == ("dispatching", 8, 1, ())
+    assert run.reopened_at is None
 
 
 def test_a_death_whose_effect_no_look_can_tell_stays_maybe_done_through_a_replay() -> None:
