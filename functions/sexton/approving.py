@@ -15,7 +15,6 @@ from sexton.ledger import Ledger
 from sexton.policy import Policy
 from sexton.ports import Clock, Log, Token
 from sexton.run import WAITING, Change, Run, RunState
-from sexton.showing import find
 from sexton.starting import Policies
 from sexton.table import Applied, Refused
 
@@ -47,14 +46,15 @@ class Approving:
         Raises BadRunId, UnknownRun, and NotAllowed: not_waiting, other_digest, plan_expired, policy_changed,
         policy_reports, second_person, run_open, moved.
         """
-        run = find(self.ledger, run_id)
+        run = self.ledger.find(run_id)
         now = self.clock()
         refused = why_not(run, digest, actor, self.policies.get(run.policy), now)
         if refused:
             raise refused
         change = Change(at=now, actor=actor, change="approved", reason=reason, detail=f"digest {digest}")
-        known = self.ledger.policy(run.policy).get("approved_versions", [])
-        written = self.ledger.table.transact(run_transitions.approve(run, change, known, self.token()))
+        row = self.ledger.policy(run.policy)
+        known, covered = row.get("approved_versions", []), covered_until(row, run.scheduled_time)
+        written = self.ledger.table.transact(run_transitions.approve(run, change, known, covered, self.token()))
         if not isinstance(written, Applied):
             raise self._lost(run, written)
         self.log("run_approved", run_id=run.run_id, policy=run.policy, actor=actor, digest=digest)

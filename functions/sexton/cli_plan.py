@@ -16,11 +16,11 @@ from sexton.cli_tables import when
 from sexton.deployment import Deployment
 from sexton.errors import SextonError, UnknownRun
 from sexton.escaping import escaped
+from sexton.ledger import parsed
 from sexton.money import Money, in_words
 from sexton.plan import PlannedItem
 from sexton.reading import policy_of
 from sexton.report_html import sentences
-from sexton.showing import parsed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

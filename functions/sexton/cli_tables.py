@@ -212,7 +212,8 @@ def _troubles(found: Status) -> Iterator[RenderableType]:
         yield ""
     for what, stopped in (("paused", found.paused), ("held", found.holds)):
         if stopped:
-            yield table((what, "since", "by", "because"), ((s.scope, when(s.since), s.actor, s.reason) for s in stopped))
+            rows = ((each.scope, when(each.since), each.actor, each.reason) for each in stopped)
+            yield table((what, "since", "by", "because"), rows)
             yield ""
     if found.skipped_triggers:
         skipped = ((s.run_id, when(s.at), s.why, s.open_run) for s in found.skipped_triggers)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from sexton import malformed, run_transitions
 from sexton.controls import CONTROL, Controls
+from sexton.errors import BadRunId, UnknownRun
 from sexton.job import OPEN, Job, JobState, open_sk, run_partition
 from sexton.ports import Rows, Table, Token
 from sexton.run import AT_WORK, ATTENTION, RUNS, Change, Run, RunId, issues_prefix
@@ -14,11 +15,27 @@ from sexton.run_transitions import policy_key
 from sexton.table import Applied, Key, Row
 
 
+def parsed(text: str) -> RunId:
+    """A run id as a person gives it. Raises BadRunId."""
+    try:
+        return RunId.parse(text)
+    except ValueError as error:
+        raise BadRunId(str(error)) from error
+
+
 class Ledger:
     """Typed reads over the table. Consistent unless a method says otherwise."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
+
+    def find(self, text: str) -> Run:
+        """The run that a person names. Raises BadRunId, UnknownRun."""
+        run_id = parsed(text)
+        run = self.run(run_id)
+        if run is None:
+            raise UnknownRun(f"the ledger holds no run {run_id}")
+        return run
 
     def run(self, run_id: RunId) -> Run | None:
         """The run as of now."""

@@ -13,11 +13,11 @@ from sexton import keys, part
 from sexton.breakdown import PLANNED, Breakdown
 from sexton.errors import EvidenceAltered, Refused
 from sexton.item import Item
+from sexton.ledger import parsed
 from sexton.money import Money, money
 from sexton.policy import Policy
 from sexton.ports import Evidence
 from sexton.prices import list_prices
-from sexton.showing import parsed
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 

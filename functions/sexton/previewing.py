@@ -18,7 +18,7 @@ from sexton.reading import deployed_policies, policy_of
 from sexton.receipts import Receipts
 from sexton.run import Run
 from sexton.targets import judge_of, target_of_run
-from sexton.undoing import check, places, read_run
+from sexton.undoing import check, places
 
 SHOWN = 5  # keys of each kind that a preview names
 
@@ -79,7 +79,7 @@ class Previewing:
         Raises what `Undoing.undo` does of the run itself and its policy, CallFailed where the bucket cannot be listed,
         and SourceRefused where the receipts cannot be believed.
         """
-        run = read_run(self.ledger, run_id)
+        run = self.ledger.find(run_id)
         policy = check(run, policy_of(self.evidence, run, None), deployed_policies(self.ledger, self.evidence))
         counts = _Counts()
         for _, found in receipts.of_run(self.ledger, self.evidence, run.run_id):

@@ -132,7 +132,7 @@ class ForAPerson(BaseModel):
 
 
 class Status(BaseModel):
-    """What an operator asks first. `quiet`: nothing is unfinished and nothing needs a person."""
+    """What an operator asks first. `quiet`: nothing is unfinished or paused, and nothing needs a person."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -171,10 +171,13 @@ def status(ledger: Ledger, now: datetime) -> Status:
     malformed = tuple(_malformed(ledger, now))
     rows = ledger.policies()
     late = tuple(each for row in rows if (each := missed(row, controls, now)))
+    paused = tuple(_stopped(each) for each in controls.pauses if each.paused)
     dead = _dead([each for found in letters.values() for each in found])
     return Status(
         at=now,
-        quiet=not (unfinished or awaiting or people or malformed or dead.jobs or any(each.overdue for each in late)),
+        quiet=not (
+            unfinished or awaiting or people or malformed or dead.jobs or paused or any(each.overdue for each in late)
+        ),
         oldest=unfinished[0] if unfinished else None,
         unfinished=tuple(unfinished),
         awaiting_approval=awaiting,
@@ -182,7 +185,7 @@ def status(ledger: Ledger, now: datetime) -> Status:
         dead=dead,
         for_a_person=people,
         missed=late,
-        paused=tuple(_stopped(each) for each in controls.pauses if each.paused),
+        paused=paused,
         holds=tuple(_stopped(each) for each in controls.holds if each.active),
         skipped_triggers=tuple(_skipped(rows, now)),
         malformed=malformed,

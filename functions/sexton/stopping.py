@@ -9,24 +9,16 @@ from pydantic import BaseModel, ConfigDict
 
 from sexton import control_transitions, run_transitions
 from sexton.controls import ALL, hold_key, pause_key
-from sexton.errors import BadRunId, Refused, UnknownPolicy, UnknownRun
+from sexton.errors import NotAllowed, UnknownPolicy
 from sexton.ledger import Ledger
 from sexton.ports import Clock, Log, Token
-from sexton.run import AT_WORK, Change, Run, RunId, RunState
+from sexton.run import AT_WORK, Change, Run, RunState
 from sexton.starting import Policies
 from sexton.table import Applied, Write
 
 SCHEME = "s3://"
 LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and the longest key
 BY_A_PERSON = "invalidated_by_person"
-
-
-class NotPossible(Refused):
-    """The state of what is to be changed does not allow it; `code` says which state stands in the way."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class RunChanged(BaseModel):
@@ -60,24 +52,24 @@ class Stopping:
     log: Log
 
     def halt(self, run_id: str, reason: str, actor: str) -> RunChanged:
-        """dispatching, draining -> halted: workers park its jobs. Raises UnknownRun, BadRunId, NotPossible."""
-        run = read_run(self.ledger, run_id)
+        """dispatching, draining -> halted: workers park its jobs. Raises UnknownRun, BadRunId, NotAllowed."""
+        run = self.ledger.find(run_id)
         if run.state is RunState.HALTED:
             return RunChanged(run_id=run.run_id, state=run.state, changed=False)
         if run.state not in AT_WORK:
-            raise NotPossible(
+            raise NotAllowed(
                 "not_at_work", f"{run_id} is {run.state}, so nothing of it is being removed{_instead(run)}"
             )
         self._write_run(run, run_transitions.halt(run, self._change("halted", reason, actor), self.token()))
         return self._changed(run, "halted", actor, RunState.HALTED)
 
     def resume_run(self, run_id: str, reason: str, actor: str) -> RunChanged:
-        """halted -> what it was; its parked jobs are due. Raises UnknownRun, BadRunId, NotPossible."""
-        run = read_run(self.ledger, run_id)
+        """halted -> what it was; its parked jobs are due. Raises UnknownRun, BadRunId, NotAllowed."""
+        run = self.ledger.find(run_id)
         if run.state in AT_WORK:
             return RunChanged(run_id=run.run_id, state=run.state, changed=False)
         if run.state is not RunState.HALTED:
-            raise NotPossible("not_halted", f"{run_id} is {run.state}; only a halted run is resumed")
+            raise NotAllowed("not_halted", f"{run_id} is {run.state}; only a halted run is resumed")
         dead, finished = self.ledger.finished(run.run_id)
         change = self._change("resumed", reason, actor)
         self._write_run(run, run_transitions.resume(run, dead, finished, change, self.token()))
@@ -86,13 +78,13 @@ class Stopping:
     def invalidate(self, run_id: str, reason: str, actor: str) -> RunChanged:
         """Every state but completed -> invalidated: its open jobs end cancelled, and its time can be issued again.
 
-        Raises UnknownRun, BadRunId, NotPossible.
+        Raises UnknownRun, BadRunId, NotAllowed.
         """
-        run = read_run(self.ledger, run_id)
+        run = self.ledger.find(run_id)
         if run.state is RunState.INVALIDATED:
             return RunChanged(run_id=run.run_id, state=run.state, changed=False)
         if run.state is RunState.COMPLETED:
-            raise NotPossible(
+            raise NotAllowed(
                 "completed", f"{run_id} is completed: there is nothing left to stop; `sexton run undo` takes it back"
             )
         change = self._change("invalidated", reason, actor)
@@ -114,16 +106,16 @@ class Stopping:
         return self._control(write, scope, "resumed", actor)
 
     def hold(self, scope: str, reason: str, actor: str) -> ScopeChanged:
-        """Keep everything whose address begins with the scope. Raises NotPossible when it is no such address."""
+        """Keep everything whose address begins with the scope. Raises NotAllowed when it is no such address."""
         scope = hold_scope(scope)
         write = control_transitions.hold(scope, self._change("held", reason, actor), self.token())
         return self._control(write, scope, "held", actor)
 
     def release(self, scope: str, reason: str, actor: str) -> ScopeChanged:
-        """Release a hold, by exactly its scope. Raises NotPossible when there never was one."""
+        """Release a hold, by exactly its scope. Raises NotAllowed when there never was one."""
         scope = hold_scope(scope)
         if self.ledger.table.get(hold_key(scope)) is None:
-            raise NotPossible("no_such_hold", f"there is no hold on {scope}; `sexton hold list` names each")
+            raise NotAllowed("no_such_hold", f"there is no hold on {scope}; `sexton hold list` names each")
         write = control_transitions.release(scope, self._change("released", reason, actor), self.token())
         return self._control(write, scope, "released", actor)
 
@@ -137,7 +129,7 @@ class Stopping:
 
     def _write_run(self, run: Run, write: Write) -> None:
         if not isinstance(self.ledger.table.write(write), Applied):
-            raise NotPossible("moved_meanwhile", f"{run.run_id} was changed at the same moment; look again, and repeat")
+            raise NotAllowed("moved", f"{run.run_id} was changed at the same moment; look at it, then ask again")
 
     def _changed(self, run: Run, change: str, actor: str, state: RunState) -> RunChanged:
         self.log(f"run_{change}", run_id=run.run_id, policy=run.policy, actor=actor)
@@ -158,21 +150,9 @@ def _instead(run: Run) -> str:
     return f"; `sexton pause {run.policy}` keeps it from going on, `sexton run invalidate` ends it"
 
 
-def read_run(ledger: Ledger, run_id: str) -> Run:
-    """The run that a person names. Raises BadRunId, UnknownRun."""
-    try:
-        parsed = RunId.parse(run_id)
-    except ValueError as error:
-        raise BadRunId(str(error)) from error
-    run = ledger.run(parsed)
-    if run is None:
-        raise UnknownRun(f"the ledger holds no run {run_id}")
-    return run
-
-
 def hold_scope(text: str) -> str:
-    """A hold's scope as it is compared: `s3://bucket/` and what keys begin with. Raises NotPossible."""
+    """A hold's scope as it is compared: `s3://bucket/` and what keys begin with. Raises NotAllowed."""
     bucket, slash, prefix = text.removeprefix(SCHEME).partition("/")
     if not text.startswith(SCHEME) or not bucket or len(text.encode()) > LONGEST_SCOPE:
-        raise NotPossible("bad_scope", f"{text[:100]!r} is no place; one looks like s3://bucket/prefix/")
+        raise NotAllowed("bad_scope", f"{text[:100]!r} is no place; one looks like s3://bucket/prefix/")
     return f"{SCHEME}{bucket}{slash or '/'}{prefix}"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sexton import control_transitions, receipts, run_transitions
 from sexton.controls import Controls, hold_key
-from sexton.errors import BadRunId, NotAllowed, Refused, UnknownRun
+from sexton.errors import NotAllowed, Refused
 from sexton.instant import from_ms
 from sexton.ledger import Ledger
 from sexton.policy import Policy
@@ -55,7 +55,7 @@ class Undoing:
         Raises BadRunId, UnknownRun, EvidenceAltered, and NotAllowed: is_undo, not_closed, not_expire, not_versioned,
         not_permitted, undo_open, nothing_to_undo, too_many_prefixes, run_open, moved.
         """
-        run = read_run(self.ledger, run_id)
+        run = self.ledger.find(run_id)
         policy = check(run, policy_of(self.evidence, run, self.policies.get(run.policy)), self.policies.values())
         undos = self.ledger.undos(run.policy, run.scheduled_time)
         _check_none_open(run, undos)
@@ -90,17 +90,6 @@ class Undoing:
         if len(places(policy)) <= room:
             return [*started, *(control_transitions.hold(place, held, token, str(undo_id)) for place in places(policy))]
         return [*started, *_standing(places(policy), controls, room)]
-
-
-def read_run(ledger: Ledger, run_id: str) -> Run:
-    """The run that a person names. Raises BadRunId, UnknownRun."""
-    try:
-        run = ledger.run(RunId.parse(run_id))
-    except ValueError as error:
-        raise BadRunId(str(error)) from error
-    if run is None:
-        raise UnknownRun(f"the ledger holds no run {run_id}")
-    return run
 
 
 def places(policy: Policy) -> tuple[str, ...]:

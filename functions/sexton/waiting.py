@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from sexton.controls import ALL, Pause
 from sexton.errors import NEXT_ACTION, ReasonClass
 from sexton.item import rfc3339
 from sexton.job import Job, JobState
-from sexton.run import Run, RunState
+from sexton.run import AT_WORK, Run, RunState
 
 TICK_LATE = timedelta(minutes=5)  # what the tick should have moved by now, it has missed several times
 BY_ITSELF = "nothing to do: it goes on by itself"
@@ -22,8 +23,11 @@ class Why(NamedTuple):
     next_action: str
 
 
-def why_unfinished(run: Run, oldest: Job | None, now: datetime) -> Why:
-    """Why a run that is not closed has not ended; `oldest` is the open job that it has waited for longest."""
+def why_unfinished(run: Run, oldest: Job | None, now: datetime, paused: Pause | None = None) -> Why:
+    """Why a run that is not closed has not ended; `oldest` is the open job that it has waited for longest.
+
+    `paused` is what keeps its policy from going on.
+    """
     if run.state is RunState.INVALIDATED:
         return Why(f"it was invalidated ({run.reason}: {run.message}); its open jobs are being cancelled", BY_ITSELF)
     if run.mismatch_since is not None:
@@ -31,6 +35,8 @@ def why_unfinished(run: Run, oldest: Job | None, now: datetime) -> Why:
             f"another policy version is deployed since {rfc3339(run.mismatch_since)}",
             "nothing to do: it is invalidated (policy_changed) after five minutes, and the next run plans anew",
         )
+    if paused is not None and run.state in (RunState.PLANNING, RunState.PLANNED, *AT_WORK):
+        return _paused(paused)
     if run.state is RunState.PLANNING:
         return _planning(run, now)
     if run.state is RunState.PLANNED:
@@ -39,13 +45,23 @@ def why_unfinished(run: Run, oldest: Job | None, now: datetime) -> Why:
         return _for_a_person(run)
     if run.state is RunState.HALTED:
         return Why(
-            f"it is halted: {run.message or run.reason or 'no reason was given'}", "look into it, then resume it"
+            f"it is halted: {run.message or run.reason or 'no reason was given'}",
+            f"look into it, then: sexton run resume {run.run_id} --reason WHY",
         )
     if oldest is not None:
         return _waits_for(oldest, now)
     if run.state is RunState.DISPATCHING:
         return Why("its jobs are being sent", BY_ITSELF)
     return Why("every job has ended; the next tick closes its books", BY_ITSELF)
+
+
+def _paused(pause: Pause) -> Why:
+    everything, scope = pause.scope == ALL, "" if pause.scope == ALL else f" {pause.scope}"
+    what = "every policy is" if everything else "its policy is"
+    return Why(
+        f"{what} paused since {rfc3339(pause.since)} by {pause.actor}: {pause.reason}",
+        f"when it may go on: sexton resume{scope} --reason WHY",
+    )
 
 
 def _planning(run: Run, now: datetime) -> Why:
@@ -59,7 +75,9 @@ def _for_a_person(run: Run) -> Why:
     if run.state is RunState.REPORTED:
         return Why("it is a report: nothing is removed", "nothing to do; its plan expires by itself")
     held = "; ".join(run.held_because) or "no reason was recorded"
-    return Why(f"it waits for approval: {held}", f"look at the plan: sexton plan show {run.run_id} --sample 20")
+    approve = f"sexton run approve {run.run_id} --digest {run.digest} --reason WHY"
+    look = f"look at the plan: sexton plan show {run.run_id} --sample 20"
+    return Why(f"it waits for approval: {held}", f"{look}; then: {approve}")
 
 
 def _waits_for(job: Job, now: datetime) -> Why:

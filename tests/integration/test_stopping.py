@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 from sexton.controls import Controls
-from sexton.errors import BadRunId, UnknownPolicy, UnknownRun
+from sexton.errors import BadRunId, NotAllowed, UnknownPolicy, UnknownRun
 from sexton.run import Run, RunState
-from sexton.stopping import NotPossible
 from sexton.table import Key, Write
 from sexton.working import Answer
 
@@ -175,10 +174,10 @@ def test_a_lease_that_expires_in_a_halted_run_is_made_ready() -> None:
 def test_a_halt_that_meets_another_change_is_refused_or_done_never_half() -> None:
     world = planned(3)
     world.stopping().invalidate(world.run_id, WHY, ME)
-    with pytest.raises(NotPossible) as refused:
+    with pytest.raises(NotAllowed) as refused:
         world.stopping().halt(world.run_id, WHY, ME)
     assert refused.value.code == "not_at_work"
-    with pytest.raises(NotPossible) as not_halted:
+    with pytest.raises(NotAllowed) as not_halted:
         world.stopping().resume_run(world.run_id, WHY, ME)
     assert not_halted.value.code == "not_halted"
 
@@ -210,7 +209,7 @@ def test_an_invalidated_runs_jobs_are_cancelled_and_its_time_can_be_issued_again
 def test_a_completed_run_cannot_be_invalidated() -> None:
     world = planned(1)
     world.settle()
-    with pytest.raises(NotPossible, match="undo") as refused:
+    with pytest.raises(NotAllowed, match="undo") as refused:
         world.stopping().invalidate(world.run_id, WHY, ME)
     assert refused.value.code == "completed"
 
@@ -263,7 +262,7 @@ def test_a_hold_placed_while_a_look_grows_old_is_seen_by_the_next() -> None:
 @pytest.mark.parametrize("scope", ["logs/app/", "s3://", "s3:///app/", "https://logs/app/", "s3://logs/" + "x" * 1200])
 def test_what_is_no_place_cannot_be_held(scope: str) -> None:
     world = planned(1)
-    with pytest.raises(NotPossible) as refused:
+    with pytest.raises(NotAllowed) as refused:
         world.stopping().hold(scope, WHY, ME)
     assert refused.value.code == "bad_scope"
     assert world.ledger.controls() == Controls()
@@ -271,7 +270,7 @@ def test_what_is_no_place_cannot_be_held(scope: str) -> None:
 
 def test_a_hold_that_never_was_cannot_be_released() -> None:
     world = planned(1)
-    with pytest.raises(NotPossible) as refused:
+    with pytest.raises(NotAllowed) as refused:
         world.stopping().release("s3://logs/app/", WHY, ME)
     assert refused.value.code == "no_such_hold"
 

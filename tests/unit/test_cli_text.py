@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from sexton import cli, cli_output, cli_tables, plan
 from sexton.cli_errors import trouble
+from sexton.controls import Pause
 from sexton.deployment import FunctionFailed
 from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, UnknownRun
 from sexton.escaping import escaped, harmless
@@ -324,6 +325,15 @@ def test_every_state_has_a_reason_and_a_next_action(of: Run, oldest: Job | None,
     why = why_unfinished(of, oldest, START)
     assert because in why.because
     assert action in why.next_action
+
+
+def test_a_paused_policys_run_says_who_paused_it_and_how_it_goes_on() -> None:
+    pause = Pause(scope="all", paused=True, since=START, actor="me", reason="a wrong prefix")
+    why = why_unfinished(run(), job(), START, pause)
+    assert "every policy is paused since" in why.because
+    assert "by me: a wrong prefix" in why.because
+    assert "sexton resume --reason" in why.next_action
+    assert why_unfinished(run(state="invalidated"), job(), START, pause).because.startswith("it was invalidated")
 
 
 # errors
