@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from sexton import archive, keys, part, plan
+from sexton import archive, part, plan
 from sexton.decision import Decision, judge
-from sexton.errors import CallFailed, EvidenceAltered, Failure, Refused
+from sexton.errors import CallFailed, Failure, Refused
 from sexton.fate import OPEN, PLANNED, Attempted, Fate, Implied, SeenItem
 from sexton.item import Item
 from sexton.job import Job, JobState
@@ -21,7 +20,7 @@ from sexton.ledger import Ledger
 from sexton.outcome import Ending
 from sexton.policy import Policy
 from sexton.ports import Buckets, Clock, Evidence
-from sexton.reading import read_part
+from sexton.reading import kept_policy, read_part
 from sexton.retain import cutoff
 from sexton.run import WAITING, Run
 from sexton.showing import known_policies
@@ -135,13 +134,7 @@ class Explaining:
     def _copy(self, policy: str, version: str) -> Policy:
         """The policy as it was when a run was planned under it; what it said is in evidence."""
         if (policy, version) not in self._copies:
-            text = self.evidence.get(keys.policy(policy, version))
-            if text is None or hashlib.sha256(text).hexdigest() != version:
-                raise EvidenceAltered(f"{keys.policy(policy, version)}: the copy of the policy is gone or altered")
-            try:
-                self._copies[policy, version] = Policy.from_canonical(text)
-            except ValidationError as error:
-                raise EvidenceAltered(f"{keys.policy(policy, version)}: the copy cannot be read") from error
+            self._copies[policy, version] = kept_policy(self.evidence, policy, version)
         return self._copies[policy, version]
 
     def _in_run(self, run: Run, key: str) -> Iterator[Fate]:
