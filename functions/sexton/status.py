@@ -259,9 +259,16 @@ def _dead(letters: Sequence[DeadLetter]) -> Dead:
         jobs=len(letters),
         items=by_reason.total(),
         by_reason=dict(sorted(by_reason.items())),
-        next_action=SEE_DEAD if letters else NO_DEAD,
+        next_action=_dead_action(letters),
         latest=tuple(latest),
     )
+
+
+def _dead_action(letters: Sequence[DeadLetter]) -> str:
+    """A redrive that came to nothing is told first: somebody waits for what it never did."""
+    vain = sum(1 for each in letters if each.redriven_in_vain)
+    told = f"{vain} of them were redriven in vain, too early or against a rule: " if vain else ""
+    return f"{told}{SEE_DEAD}" if letters else NO_DEAD
 
 
 def _for_a_person(run: Run, dead_jobs: int) -> ForAPerson:

@@ -18,6 +18,7 @@ from sexton.replay_preview import ReplayPreview
 from sexton.replaying import BELIEVED_AFTER, REDRIVE, Replaying
 from sexton.run import ATTENTION, Change, Run, RunId, RunState
 from sexton.run_transitions import policy_key
+from sexton.status import status
 from sexton.working import Answer, Delivery
 
 from tests.fakes.world import VISIBILITY, World, policy
@@ -443,6 +444,7 @@ def test_a_message_that_is_redriven_too_early_is_failed_on_and_that_is_told_once
     assert len(world.events_logged("redriven_early")) == 1
     (letter,) = dead_letters(world.ledger, world.clock())
     assert "redrive it again" in str(letter.next_action)
+    assert status(world.ledger, world.clock()).dead.next_action.startswith("1 of them were redriven in vain")
     assert redriven(world, BELIEVED_AFTER + SECOND) is Answer.ACK
     (job,) = [job for job in world.ledger.jobs(RUN) if job.replays]
     assert job.redriven_early_at is None
