@@ -1,14 +1,16 @@
 """The deployed functions do their work with the rights of their own roles, and no more is needed.
 
-The emulator enforces the roles (`AUTH=true`). Where it is wrong, two things are loosened: it wants a right on batches
-of messages that AWS does not have, and it judges a queue's policy without knowing who calls.
+The emulator enforces the roles (`AUTH=true`). Where it is wrong, three things are loosened: it wants a right on batches
+of messages that AWS does not have, it judges a queue's policy without knowing who calls, and it asks for the first key
+of a DeleteObjects whether an object may be deleted, even if it names a version. One thing is tightened: it says of a
+locked version that it is locked, where S3 can say no more than that access is denied.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,21 +21,30 @@ from infra.local import stage as stages
 from infra.local.stage import Stage
 from tests.integration.certificate import self_signed
 
-POLICY = """
-id: logs-expire
-description: Deletes what is older than a moment.
+ABOUT = """
+id: {id}
+description: Removes what is older than a moment.
 owner: tests
 schedule: cron(0 3 1 1 ? 2199)
 mode: enforce
 approval: none
 recovery: none
-source: {kind: s3, bucket: rights-logs, prefixes: [app/]}
 retain: PT1S
 short_retention: true
+action: {action}
+source: {{bucket: "rights-{id}", prefixes: [app/], {source}}}
 """
-PATIENCE = 120.0  # seconds; three cold starts on a busy machine
+# A policy of each kind, since each kind has actions of its own.
+POLICIES = {
+    "logs": ("expire", "kind: s3"),
+    "tagged": ("expire", "kind: s3, include: {tags: {class: scratch}}"),
+    "versions": ("purge", "kind: s3, versions: noncurrent, purge_markers: true, exclude: {tags: {keep: 'yes'}}"),
+    "locked": ("purge", "kind: s3, versions: noncurrent"),
+    "uploads": ("abort", "kind: s3_uploads"),
+}
+PATIENCE = 240.0  # seconds; cold starts and five runs on a busy machine
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +52,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A stage whose emulator enforces roles, over TLS, since the evidence bucket refuses everything else."""
     folder = tmp_path_factory.mktemp("rights")
     (folder / "policies").mkdir()
-    (folder / "policies" / "logs-expire.yaml").write_text(POLICY)
+    for name, (action, source) in POLICIES.items():
+        (folder / "policies" / f"{name}.yaml").write_text(ABOUT.format(id=name, action=action, source=source))
     with emulators.running(folder, {"AUTH": "true"}, tls=self_signed(folder)) as emulator:
         stages.bootstrap(emulator)
         deployed = stages.deploy(emulator, policies=folder / "policies", worker_timeout=60)
@@ -50,12 +62,18 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def loosen(stage: Stage) -> None:
-    """Make up for the two false denials."""
+    """Make up for the three false denials."""
     stage.client("sqs").set_queue_attributes(QueueUrl=stage.outputs["JobsQueueUrl"], Attributes={"Policy": ""})
-    statement = {"Effect": "Allow", "Action": "sqs:SendMessageBatch", "Resource": "*"}
+    state(stage, "DiscoveryFunctionName", "Allow", "sqs:SendMessageBatch", "*")
+    state(stage, "WorkerFunctionName", "Allow", "s3:DeleteObject", "arn:aws:s3:::rights-versions/*")
+
+
+def state(stage: Stage, output: str, effect: str, action: str, resource: str) -> None:
+    """Give a function's role one more statement."""
+    statement = {"Effect": effect, "Action": action, "Resource": resource}
     stage.client("iam").put_role_policy(
-        RoleName=role_of(stage, "DiscoveryFunctionName").split("/")[-1],
-        PolicyName="emulator",
+        RoleName=role_of(stage, output).split("/")[-1],
+        PolicyName=f"emulator-{effect}",
         PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
     )
 
@@ -74,31 +92,85 @@ def invoke(stage: Stage, output: str, event: dict[str, str]) -> Any:
     return answer
 
 
-def test_a_run_goes_from_plan_to_balanced_books(stage: Stage) -> None:
+@pytest.fixture(scope="module")
+def reports(stage: Stage) -> dict[str, Any]:
+    """The report of a run of each policy, at its end."""
     s3 = stage.client("s3")
     for number in range(20):
         s3.put_object(Bucket="rights-logs", Key=f"app/{number}", Body=b"x")
-    time.sleep(2)
+    for key, tags in (("app/1", "class=scratch"), ("app/2", "class=scratch"), ("app/3", "class=gold")):
+        s3.put_object(Bucket="rights-tagged", Key=key, Body=b"x", Tagging=tags)
+    for tags in ("keep=no", "keep=yes", "keep=no", "keep=no"):
+        s3.put_object(Bucket="rights-versions", Key="app/1", Body=b"x", Tagging=tags)
+    s3.delete_object(Bucket="rights-versions", Key="app/marker")
+    lock_a_version(stage)
+    for key in ("app/1", "app/1", "app/2"):
+        s3.create_multipart_upload(Bucket="rights-uploads", Key=key)
+    time.sleep(3)  # dates are cut to seconds, and what goes is older than one
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-    started = invoke(stage, "DiscoveryFunctionName", {"policy": "logs-expire", "scheduled_time": now})
-    report = wait_for_report(stage, started["run_id"])
-
-    assert (report["deleted"], report["dead"], report["balanced"]) == (20, {}, True)
-    assert s3.list_objects_v2(Bucket="rights-logs")["KeyCount"] == 0
+    events = ({"policy": policy, "scheduled_time": now} for policy in POLICIES)
+    runs = [invoke(stage, "DiscoveryFunctionName", event)["run_id"] for event in events]
+    return dict(zip(POLICIES, wait_for_reports(stage, runs), strict=True))
 
 
-def wait_for_report(stage: Stage, run_id: str) -> Any:
-    """Tick until the run is closed."""
+def lock_a_version(stage: Stage) -> None:
+    """Put a version under legal hold, and have its removal denied in words that do not say so."""
+    s3, bucket = stage.client("s3"), "rights-locked"
+    s3.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled"})
+    held, _ = (s3.put_object(Bucket=bucket, Key="app/1", Body=b"x")["VersionId"] for _ in range(2))
+    s3.put_object_legal_hold(Bucket=bucket, Key="app/1", VersionId=held, LegalHold={"Status": "ON"})
+    state(stage, "WorkerFunctionName", "Deny", "s3:DeleteObjectVersion", f"arn:aws:s3:::{bucket}/*")
+
+
+def test_a_run_goes_from_plan_to_balanced_books(stage: Stage, reports: dict[str, Any]) -> None:
+    assert ending(reports["logs"]) == {"deleted": 20}
+    assert stage.client("s3").list_objects_v2(Bucket="rights-logs")["KeyCount"] == 0
+
+
+def test_tags_of_objects_may_be_read(reports: dict[str, Any]) -> None:
+    assert reports["tagged"]["scanned"] == {"expired": 2, "not_selected": 1}
+    assert ending(reports["tagged"]) == {"deleted": 2}
+
+
+def test_versions_and_markers_may_be_listed_and_removed_and_their_tags_read(
+    stage: Stage, reports: dict[str, Any]
+) -> None:
+    assert reports["versions"]["scanned"] == {"expired": 3, "excluded": 1, "current_version": 1}
+    assert ending(reports["versions"]) == {"deleted": 3}
+    left = stage.client("s3").list_object_versions(Bucket="rights-versions")
+    assert (len(left["Versions"]), "DeleteMarkers" in left) == (2, False)
+
+
+def test_the_lock_of_a_version_may_be_read(reports: dict[str, Any]) -> None:
+    """Else the version would be dead for want of a right, as S3's words have it."""
+    assert ending(reports["locked"]) == {"skipped:locked": 1}
+
+
+def test_uploads_may_be_listed_and_aborted(stage: Stage, reports: dict[str, Any]) -> None:
+    assert ending(reports["uploads"]) == {"deleted": 3}
+    assert "Uploads" not in stage.client("s3").list_multipart_uploads(Bucket="rights-uploads")
+
+
+def ending(report: dict[str, Any]) -> dict[str, int]:
+    """How many ended in which way, in a run whose books balance."""
+    assert report["balanced"]
+    ends = {"deleted": report["deleted"], "unproven": report["deleted_unproven"], "cancelled": report["cancelled"]}
+    for way in ("skipped", "dead"):
+        ends |= {f"{way}:{reason}": count for reason, count in report[way].items()}
+    return {end: count for end, count in ends.items() if count}
+
+
+def wait_for_reports(stage: Stage, runs: Sequence[str]) -> list[Any]:
+    """Tick until the runs are closed."""
     s3, bucket = stage.client("s3"), stage.outputs["EvidenceBucketName"]
+    keys = [f"runs/{run_id}/report-1.json" for run_id in runs]
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         invoke(stage, "ReconcilerFunctionName", {"tick": "2026-01-01T00:00:00Z"})
-        report = f"runs/{run_id}/report-1.json"
-        if s3.list_objects_v2(Bucket=bucket, Prefix=report).get("Contents"):
-            return json.loads(s3.get_object(Bucket=bucket, Key=report)["Body"].read())
+        if all(s3.list_objects_v2(Bucket=bucket, Prefix=key).get("Contents") for key in keys):
+            return [json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read()) for key in keys]
         time.sleep(1)
-    pytest.fail(f"the run did not close; see {stage.emulator.log}")
+    pytest.fail(f"the runs did not close; see {stage.emulator.log}")
 
 
 def test_the_roles_are_enforced(stage: Stage) -> None:
