@@ -18,7 +18,7 @@ CDK_INSTALLED := infra/cdk/node_modules/.installed
 CDK := infra/cdk/node_modules/.bin/cdk
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
-.PHONY: help install demo test check lint local local-down synth deploy clean
+.PHONY: help install demo test simulate check lint local local-down synth deploy clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ demo: install  ## the whole system on this machine, from a filled bucket to bala
 
 test: install  ## every test
 	$(PYTEST) tests
+
+simulate: install  ## SEEDS=n histories of everything that can go wrong; SEED=k tells one of them
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),2000) $(if $(SEED),--seed $(SEED))
 
 check: lint  ## format, lint, strict types, unit and infra tests: about a minute once all is installed and cached
 	$(PYTEST) tests/unit tests/infra

@@ -115,6 +115,10 @@ class FakeQueue:
         for known in [known for known in self.messages if known[0] == message_id]:
             del self.messages[known]
 
+    def forge(self, body: str) -> Message:
+        """Put a message there that no dispatcher sent."""
+        return self._add(body, "forged")
+
     def redrive(self) -> list[Message]:
         """Move all dead messages back: each gets a new message id and a later sent time."""
         dead, self.dead = self.dead, []

@@ -1,0 +1,14 @@
+"""The deterministic simulator: the real flows against the fakes, everything that can go wrong, and judges.
+
+    history.py      one seed from beginning to end: troubles, then calm
+    scenario.py     what a seed draws: buckets, policies, sizes
+    faults.py       the kinds of trouble, and how much of each
+    scheduling.py   virtual time and tasks
+    boundary.py     port calls as requests under way
+    simulated.py    the functions as Lambda, EventBridge and SQS run them
+    outside.py      everybody else: who uses the buckets, the queue's moods, deploys
+    oracles/        the judges, each of one promise
+    tracing.py      a history as people read it
+
+Everything random is drawn from the seed, and nothing else decides: a seed replays exactly.
+"""

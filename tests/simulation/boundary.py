@@ -1,0 +1,245 @@
+"""The edge of every flow: each port call is a request that takes time, and what the weather makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar, cast
+
+from sexton.errors import CallFailed, Failure, ReasonClass
+from sexton.item import Item
+from sexton.ports import Send
+from sexton.table import Check, Key, Row, Write
+
+from tests.fakes.bucket import FakeBucket, Version
+from tests.fakes.queue import FakeQueue
+from tests.fakes.recorder import ANSWERS, LOST_REPLY, LOST_REQUEST, NO_CALL, PORTS, Call, Crash, Trace
+from tests.fakes.table import FakeTable
+from tests.simulation.faults import Fault, Weather
+from tests.simulation.scheduling import Scheduler, Task
+
+P = TypeVar("P")
+
+SLOW_DOWN = Failure(ReasonClass.THROTTLED, "SlowDown", "slow down")
+TOO_FAST = Failure(ReasonClass.THROTTLED, "ThrottlingException", "too many requests")
+UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unknown_effect=True)
+
+REMOVALS = frozenset({"bucket.remove", "bucket.remove_versions", "bucket.abort_upload"})
+TABLE_WRITES = frozenset({"table.write", "table.transact"})
+WRITES = TABLE_WRITES | {"evidence.put_once", "queue.send", "deliveries.hide"}
+LONGEST = 9.0  # seconds that one call may take; the adapters' clients give up after that
+METHODS = {port: {name for name in vars(protocol) if name[0] != "_"} - NO_CALL for port, protocol in PORTS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A row before and after a write that took place."""
+
+    key: Key
+    old: Row | None
+    new: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What a removal did to one key: `lost` is a version or upload that is no more, `marker` a marker it placed.
+
+    `before` are the versions of the key before it, oldest first.
+    """
+
+    key: str
+    lost: Version | None
+    marker: Version | None
+    before: tuple[Version, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A call that has just acted on a service, seen from the service."""
+
+    at: datetime
+    task: Task
+    call: Call
+    result: object
+    service: object
+    changed: tuple[Changed, ...] = ()
+    gone: tuple[Gone, ...] = ()
+
+
+@dataclass(slots=True)
+class Request:
+    """One call under way. `sent`: it acts even if its caller is killed first."""
+
+    task: Task
+    call: Call
+    real: Callable[..., object]
+    sent: bool
+
+
+class Boundary(Trace):
+    """What World takes for its trace: wrapped ports suspend the task that calls them."""
+
+    def __init__(self, scheduler: Scheduler, weather: Weather, seen: Callable[[Effect], None]) -> None:
+        super().__init__()
+        self.scheduler = scheduler
+        self.weather = weather
+        self.seen = seen
+        self.told: Callable[[Task, Call, object, object], None] = lambda task, call, service, answer: None
+        self.poison: set[str] = set()
+
+    def wrap(self, port: str, real: P) -> P:
+        return cast(P, _Wrapped(self, port, real))
+
+    def run(self, call: Call, real: Callable[..., object]) -> object:
+        """Carry out a call of the running task; of nobody's, at once."""
+        task = self.scheduler.running
+        if task is None:
+            return real(*call.args, **call.kwargs)
+        if not task.alive:
+            raise Crash(task.name)
+        self._begin(Request(task, call, real, self.weather.random.random() < 0.5))
+        answer = self.scheduler.suspend()
+        self.told(task, call, getattr(real, "__self__", None), answer)
+        if isinstance(answer, CallFailed):
+            given = ANSWERS.get(str(call))
+            if given is None:
+                raise answer
+            return given(call.args[0], answer.failure)
+        return answer
+
+    def _begin(self, request: Request) -> None:
+        """Decide what becomes of a request, and when."""
+        name, strikes = str(request.call), self.weather.strikes
+        there = self._takes()
+        if self._poisoned(request.call):
+            self.weather.happened[Fault.POISON] += 1
+            return self._later(there, lambda: self.scheduler.kill(request.task))
+        if strikes(Fault.KILLED_BEFORE):
+            return self._later(there, lambda: self.scheduler.kill(request.task))
+        if strikes(Fault.BROKEN):
+            unsure = name in REMOVALS and self.weather.random.random() < 0.5
+            return self._answer(there, request, CallFailed(UNSURE if unsure else LOST_REQUEST))
+        if strikes(Fault.THROTTLED):
+            return self._answer(there, request, CallFailed(TOO_FAST if name.startswith("table") else SLOW_DOWN))
+        if name in WRITES and strikes(Fault.APPLIED_LATE):
+            request.sent = True
+            self._later(there + self.weather.random.uniform(0, LONGEST), lambda: self._act(request))
+            return self._answer(there, request, CallFailed(LOST_REPLY))
+        return self._later(there, lambda: self._act_and_answer(request))
+
+    def _act_and_answer(self, request: Request) -> None:
+        if not (request.task.alive or request.sent):
+            return
+        came, strikes, name = self._act(request), self.weather.strikes, str(request.call)
+        back = 0.0 if self.weather.random.random() < 0.6 else self._takes()
+        if strikes(Fault.KILLED_AFTER):
+            self._later(back, lambda: self.scheduler.kill(request.task))
+        elif name in WRITES | REMOVALS and any(strikes(Fault.REPLY_LOST) for _ in range(4 if name in REMOVALS else 1)):
+            self._answer(back, request, CallFailed(LOST_REPLY))
+        elif name in WRITES and not isinstance(came, CallFailed) and strikes(Fault.REPEATED):
+            request.sent = True
+            self._later(back, lambda: self.scheduler.resume(request.task, self._act(request)))
+        elif back:
+            self._answer(back, request, came)
+        else:
+            self.scheduler.resume(request.task, came)
+
+    def _takes(self) -> float:
+        """How long a request or a reply is under way."""
+        random = self.weather.random.random()
+        if self.weather.strikes(Fault.SLOW):
+            return 1 + random * (LONGEST - 1)
+        return 0.01 + random * 0.2
+
+    def _later(self, seconds: float, do: Callable[[], object]) -> None:
+        self.scheduler.after(seconds, do)
+
+    def _answer(self, seconds: float, request: Request, answer: object) -> None:
+        self._later(seconds, lambda: self.scheduler.resume(request.task, answer))
+
+    def _poisoned(self, call: Call) -> bool:
+        if not self.poison or call.method not in ("remove", "remove_versions"):
+            return False
+        return any(item.key in self.poison for item in cast("Sequence[Item]", call.args[0]))
+
+    # what a service does, and what the oracles see of it
+
+    def _act(self, request: Request) -> object:
+        """The service carries the request out; everybody who watches sees what changed."""
+        call, service, name = request.call, getattr(request.real, "__self__", None), str(request.call)
+        rows = _rows(call, service) if name in TABLE_WRITES else {}
+        before = _standing(service) if name in REMOVALS else {}
+        if name == "queue.send":
+            self._refuse_some(cast(FakeQueue, service), cast("Sequence[Send]", call.args[0]))
+        result = _carried_out(request)
+        if name in REMOVALS:
+            result = self._some_unsure(name, result)
+        changed = tuple(
+            Changed(key, old, new)
+            for key, old in rows.items()
+            if (new := cast(FakeTable, service).rows.get(key)) is not old and new is not None
+        )
+        gone = tuple(_gone(before, cast(FakeBucket, service))) if name in REMOVALS else ()
+        self.seen(Effect(self.scheduler.clock(), request.task, call, result, service, changed, gone))
+        return result
+
+    def _refuse_some(self, queue: FakeQueue, messages: Sequence[Send]) -> None:
+        queue.refusals = {each.id: TOO_FAST for each in messages if self.weather.strikes(Fault.SEND_REFUSED)}
+
+    def _some_unsure(self, name: str, result: object) -> object:
+        if isinstance(result, Mapping):
+            return {key: UNSURE if self.weather.strikes(Fault.KEY_UNSURE) else came for key, came in result.items()}
+        return UNSURE if self.weather.strikes(Fault.KEY_UNSURE) else result
+
+
+class _Wrapped:
+    def __init__(self, boundary: Boundary, port: str, real: object) -> None:
+        self._boundary, self._port, self._real = boundary, port, real
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._real, name)
+        if name not in METHODS[self._port]:
+            return attribute
+        boundary, port = self._boundary, self._port
+        return lambda *args, **kwargs: boundary.run(Call(port, name, args, kwargs), attribute)
+
+
+def _carried_out(request: Request) -> object:
+    try:
+        result = request.real(*request.call.args, **request.call.kwargs)
+    except CallFailed as failed:
+        return failed
+    # A listing that is read lazily is still one call here: it happens now.
+    return iter(list(result)) if isinstance(result, Iterator) else result
+
+
+def _rows(call: Call, table: object) -> dict[Key, Row | None]:
+    """The rows that a write may change, as they are. Rows are replaced, never changed in place."""
+    writes = call.args[0] if call.method == "transact" else call.args
+    keys = [write.key for write in cast("tuple[Write | Check, ...]", writes)]
+    return {key: cast(FakeTable, table).rows.get(key) for key in keys}
+
+
+Standing = dict[object, tuple[Version, ...]]
+
+
+def _standing(bucket: object) -> Standing:
+    real = cast(FakeBucket, bucket)
+    return {key: tuple(versions) for key, versions in real.versions.items()} | {
+        upload: (Version(upload[1] or "", item, item.last_modified or real.clock(), 0),)
+        for upload, item in real.uploads.items()
+    }
+
+
+def _gone(before: Standing, bucket: FakeBucket) -> Iterator[Gone]:
+    after = _standing(bucket)
+    for key, versions in before.items():
+        now = after.get(key, ())
+        if now is versions or now == versions:
+            continue
+        name = key if isinstance(key, str) else cast("tuple[str, str]", key)[0]
+        left = {version.number for version in now}
+        yield from (Gone(name, version, None, versions) for version in versions if version.number not in left)
+        had = {version.number for version in versions}
+        yield from (Gone(name, None, version, versions) for version in now if version.number not in had)

@@ -1,0 +1,107 @@
+"""The kinds of trouble, and how much of each a history has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+
+class Fault(StrEnum):
+    """Everything that can go wrong, or come in between."""
+
+    # at a port call
+    SLOW = "a call takes seconds"
+    BROKEN = "a call fails and did nothing"
+    THROTTLED = "a call is throttled"
+    REPLY_LOST = "a call acts and its reply is lost"
+    APPLIED_LATE = "a call acts after its caller gave it up"
+    REPEATED = "the client repeats a call that had acted"
+    KILLED_BEFORE = "the function is killed before a call acts"
+    KILLED_AFTER = "the function is killed after a call acted"
+    KEY_UNSURE = "one key of a removal is answered with an error and may be gone"
+    SEND_REFUSED = "the queue takes some messages of a batch and refuses others"
+    STALE_INDEX = "the index shows what was"
+    # to functions
+    TIMED_OUT = "the function's time is over"
+    SKEWED = "the function's clock is wrong"
+    TICK_MISSED = "a tick does not come"
+    TICKS_OVERLAP = "a tick begins before the last one has ended"
+    PLANNERS_OVERLAP = "two discoveries are at one run"
+    TRIGGERED_TWICE = "a schedule delivers twice"
+    TRIGGERED_LATE = "a schedule delivers late"
+    # in the queue
+    DUPLICATED = "a message is delivered twice"
+    REORDERED = "a message comes late, others first"
+    LOST = "a message is lost"
+    VISIBLE_AGAIN = "a message comes again because nobody answered for it"
+    FORGED = "a message that dispatch never sent"
+    REDRIVEN_EARLY = "a dead letter is redriven within a minute of its death"
+    REDRIVEN_LATE = "a dead letter is redriven later"
+    # in the buckets
+    CREATED = "an object is created"
+    REWRITTEN = "an object is rewritten"
+    REWRITTEN_SAME = "an object is rewritten with the same bytes"
+    DELETED = "an object is deleted by somebody else"
+    RESTORED = "a version becomes current again"
+    LOCKED = "an object is locked"
+    DENIED = "S3 refuses to remove an object, for good"
+    POISON = "an object ends every worker that removes it"
+    # by deploys
+    DEPLOYED = "another version of a policy is deployed"
+    DEPLOYED_BACK = "the earlier version is deployed again"
+
+
+# Those that have few occasions in a history, and take most of them.
+SELDOM = {
+    Fault.SLOW,
+    Fault.KEY_UNSURE,
+    Fault.SEND_REFUSED,
+    Fault.SKEWED,
+    Fault.TICK_MISSED,
+    Fault.TRIGGERED_TWICE,
+    Fault.TRIGGERED_LATE,
+}
+# So many kinds of these would keep most histories from going anywhere, that each is in fewer of them.
+OBSTACLES = {Fault.DELETED, Fault.LOCKED, Fault.DENIED, Fault.REWRITTEN, Fault.REWRITTEN_SAME, Fault.DEPLOYED}
+PRESENT = 0.4  # of the histories have a kind at all
+
+
+@dataclass
+class Weather:
+    """How likely each kind is in this history, and how often each has happened.
+
+    Most histories have a few kinds, and those often: a mixture of everything hides what two of them do together.
+    """
+
+    random: Random
+    likely: dict[Fault, float]
+    happened: Counter[Fault]
+
+    @staticmethod
+    def drawn(random: Random) -> Weather:
+        """Each kind is in about two of five histories; how often it happens there varies by a factor of ten."""
+        likely = {kind: _rate(random, kind) if random.random() < _presence(kind) else 0.0 for kind in Fault}
+        return Weather(random, likely, Counter())
+
+    def strikes(self, kind: Fault) -> bool:
+        """Whether this kind happens now; if it does it is counted."""
+        rate = self.likely[kind]
+        if rate and self.random.random() < rate:
+            self.happened[kind] += 1
+            return True
+        return False
+
+    def clear_up(self) -> None:
+        """From now on nothing goes wrong."""
+        self.likely = dict.fromkeys(self.likely, 0.0)
+
+
+def _presence(kind: Fault) -> float:
+    return PRESENT / 3 if kind in OBSTACLES else PRESENT
+
+
+def _rate(random: Random, kind: Fault) -> float:
+    rate: float = 10 ** random.uniform(-2.1, -1.1)
+    return min(0.7, rate * 8) if kind in SELDOM else rate

@@ -1,0 +1,164 @@
+"""One seed's history: a time of troubles, then calm; judged at every step, and at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+
+from sexton.instant import from_ms
+from sexton.table import Row
+
+from tests.fakes.queue import Message
+from tests.fakes.time import START
+from tests.simulation.boundary import Effect
+from tests.simulation.faults import Weather
+from tests.simulation.oracles.acks import Acks
+from tests.simulation.oracles.closing import Closing
+from tests.simulation.oracles.plans import Plans
+from tests.simulation.oracles.removals import Removals
+from tests.simulation.oracles.rows import Rows, is_run
+from tests.simulation.oracles.store import Store
+from tests.simulation.outside import Outside
+from tests.simulation.scenario import Scenario
+from tests.simulation.scheduling import Ended, Scheduler, Task
+from tests.simulation.simulated import TICK, Sight, SimulatedWorld
+from tests.simulation.tracing import Story
+from tests.simulation.violation import Violation
+
+CALM_WITHIN = timedelta(days=3).total_seconds()  # after the troubles: the longest that a lost message waits is a day
+WAITING = ("reported", "awaiting_approval", "halted")  # for a person; the row says why
+AWAITED = ("dispatch_due", "lease_expires_at", "not_before", "planner_until", "mismatch_since", "first_claim_at")
+
+
+@dataclass
+class Visits:
+    """How often each row of the state tables was gone through, and each kind of fault happened."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    steps: int = 0
+
+    def add(self, other: Visits) -> None:
+        self.rows += other.rows
+        self.faults += other.faults
+        self.steps += other.steps
+
+
+class History:
+    """Everything that one seed decides."""
+
+    def __init__(self, seed: int, story: Story | None = None) -> None:
+        self.seed, self.story = seed, story
+        self.random = Random(seed)
+        self.weather = Weather.drawn(self.random)
+        self.scenario = Scenario.drawn(self.random)
+        self.scheduler = Scheduler()
+        self.world = SimulatedWorld(
+            self.scheduler, self.weather, Sight(self._saw, self._ended, self._acked), self.scenario.policies
+        )
+        self.scenario.fill(self.world)
+        self.store = Store(self.world.buckets)
+        self.rows = Rows()
+        self.plans = Plans(self.store, self.world.evidence, self.scenario.rules)
+        self.removals = Removals(self.store, self.plans, self.world.table)
+        self.acks = Acks(self.world.table)
+        closing = Closing(self.plans, self.removals, self.world.table, self.world.evidence)
+        self.judges = (self.rows, self.plans, self.removals, self.acks, closing)
+        self.outside = Outside(self.world, self.scenario, self.store)
+        self.outside.around = self.plans.looked
+        self.steps = 0
+        if story is not None:
+            story.now = lambda: self.scheduler.seconds
+            story.name_of = self._name_of
+            self.world.trace.told = story.called
+            self.outside.told = lambda text: story.tell("outside", text)
+
+    def run(self) -> Visits:
+        """Live through it. Raises Violation where a promise is broken."""
+        try:
+            self._troubles()
+            self._calm()
+        finally:
+            self.scheduler.abandon()
+        faults = Counter({str(kind): number for kind, number in self.weather.happened.items()})
+        return Visits(self.rows.visited, faults, self.steps)
+
+    def _troubles(self) -> None:
+        """Schedules fire, ticks come, and everything else that the weather has in store."""
+        minutes = self.scenario.minutes
+        for policy_id in self.scenario.policies:
+            for at in sorted(self.random.uniform(0, minutes / 2) for _ in range(self.random.choice((1, 1, 2)))):
+                due = START + timedelta(seconds=int(at * 60))
+                self.scheduler.after(at * 60, lambda policy_id=policy_id, due=due: self.world.schedule(policy_id, due))
+        self.world.keep_ticking()
+        self.outside.keep_acting()
+        self.scheduler.run(until=minutes * 60.0)
+
+    def _calm(self) -> None:
+        """Nothing goes wrong any more: every run closes, or waits for a person, in bounded time."""
+        self.weather.clear_up()
+        self.world.table.thaw_index()
+        if self.story:
+            self.story.tell("outside", "is calm from now on")
+        end = self.scheduler.seconds + CALM_WITHIN
+        self.world.ticking = False
+        self.scheduler.run(until=self.scheduler.seconds + 2 * TICK)
+        while not self._settled():
+            if self.scheduler.seconds > end:
+                raise Violation(f"still open after {timedelta(seconds=CALM_WITHIN)}: {sorted(self._open())}")
+            self.scheduler.run(until=self.scheduler.seconds + self._quiet_for())
+            self.world.invoke_tick()
+            self.scheduler.run(until=self.scheduler.seconds + TICK)
+
+    def _quiet_for(self) -> float:
+        """Seconds until something is due; the ticks in between would find nothing to do."""
+        now, waits = self.world.clock(), [self.world.queue.next_visible()]
+        for row in self.world.table.rows.values():
+            waits += [from_ms(row[name]) for name in AWAITED if name in row]
+        ahead = [(at - now).total_seconds() for at in waits if at is not None and at > now]
+        return min(ahead, default=TICK * 5) if not self.scheduler.tasks else 0.0
+
+    def _runs(self) -> Iterator[Row]:
+        return (row for key, row in self.world.table.rows.items() if is_run(key))
+
+    def _open(self) -> Iterator[str]:
+        for run in self._runs():
+            announced = "closed_at" in run and run.get("open_pk") != "RUNS"
+            if not announced and run["state"] not in WAITING:
+                yield f"{run['run_id']} {run['state']}"
+
+    def _settled(self) -> bool:
+        return not self.scheduler.tasks and not any(self._open()) and not self.world.queue.messages
+
+    def _name_of(self, service: object) -> str:
+        return next((name for name, bucket in self.world.buckets.items() if bucket is service), "")
+
+    # what is seen
+
+    def _saw(self, effect: Effect) -> None:
+        self.steps += 1
+        self.store.looked() if effect.gone or str(effect.call) == "bucket.list_versions" else None
+        for judge in self.judges:
+            judge.saw(effect)
+
+    def _ended(self, task: Task, how: Ended) -> None:
+        if self.story is not None:
+            self.story.ended(task, how)
+
+    def _acked(self, task: Task, message: Message) -> None:
+        if self.story is not None:
+            self.story.tell(task.name, f"acknowledges {message.message_id}")
+        self.acks.acked(task, message)
+
+
+def told(seed: int) -> tuple[Story, Violation | None]:
+    """The story of a seed, and how it ended. The same every time."""
+    story = Story()
+    try:
+        History(seed, story).run()
+    except Violation as violation:
+        return story, violation
+    return story, None

@@ -1,0 +1,119 @@
+"""What a seed draws: buckets with their objects, policies, and how large everything is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import Literal
+
+from sexton.policy import Policy
+
+from tests.fakes.bucket import ENABLED, UNVERSIONED, FakeBucket
+from tests.fakes.time import START
+from tests.fakes.world import World, policy, purge_policy, uploads_policy
+
+RETAIN = timedelta(days=30)
+Kind = Literal["objects", "versions", "uploads"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a policy version means, in the oracles' words: under `prefix`, older than `retain` at the scheduled time."""
+
+    kind: Kind
+    bucket: str
+    prefix: str
+    retain: timedelta
+
+    def cutoff(self, scheduled: datetime) -> datetime:
+        return scheduled - self.retain
+
+
+@dataclass
+class Scenario:
+    """A world to be: `policies` as first deployed, `others` the versions that a deploy may bring instead."""
+
+    random: Random
+    policies: dict[str, Policy] = field(default_factory=dict)
+    others: dict[str, Policy] = field(default_factory=dict)
+    rules: dict[str, Rule] = field(default_factory=dict)  # by policy version
+    minutes: int = 0  # for which things go wrong
+    visibility: timedelta = timedelta()
+
+    @staticmethod
+    def drawn(random: Random) -> Scenario:
+        """One to three policies, most of them alone; seldom two on the same objects."""
+        scenario = Scenario(random, minutes=random.randint(6, 30))
+        for number in range(random.choice((1, 1, 1, 2, 2, 3))):
+            scenario._add_policy(number)
+        return scenario
+
+    def _add_policy(self, number: int) -> None:
+        random = self.random
+        kind: Kind = random.choice(("objects", "objects", "objects", "versions", "uploads"))
+        shared = number and kind == "objects" and random.random() < 0.4
+        bucket = "bucket-0" if shared else f"bucket-{number}"
+        if shared and self._rule_of("policy-0").kind != "objects":
+            bucket = f"bucket-{number}"
+        for place, retain in ((self.policies, RETAIN), (self.others, RETAIN + timedelta(days=1))):
+            made = self._policy(kind, f"policy-{number}", bucket, retain) if place is self.policies else None
+            made = made or _changed(self.policies[f"policy-{number}"], retain)
+            place[made.id] = made
+            self.rules[made.version] = Rule(kind, bucket, "app/", retain)
+
+    def _rule_of(self, policy_id: str) -> Rule:
+        return self.rules[self.policies[policy_id].version]
+
+    def _policy(self, kind: Kind, policy_id: str, bucket: str, retain: timedelta) -> Policy:
+        random = self.random
+        make: Callable[..., Policy] = {"objects": policy, "versions": purge_policy, "uploads": uploads_policy}[kind]
+        limits: dict[str, object] = {"max_items": 1000, "max_attempts": random.randint(3, 5), "max_age": "PT30M"}
+        if random.random() < 0.1:
+            limits["max_items"] = 2
+        made = make(
+            id=policy_id,
+            retain=f"P{retain.days}D",
+            job_size=random.choice((2, 3, 5)),
+            limits=limits,
+            mode="report" if random.random() < 0.12 else "enforce",
+            approval=random.choice(("none", "none", "none", "none", "none", "first", "always")),
+        )
+        source = made.source.model_copy(update={"bucket": bucket})
+        return Policy.model_validate({**made.model_dump(exclude_defaults=True), "source": source.model_dump()})
+
+    # the buckets
+
+    def fill(self, world: World) -> None:
+        """Put what the policies mean, and what they must leave alone, into the buckets."""
+        for rule in dict.fromkeys(self.rules[each.version] for each in self.policies.values()):
+            versioned = rule.kind == "versions" or (rule.kind == "objects" and self.random.random() < 0.5)
+            if rule.bucket not in world.buckets:
+                bucket = world.bucket(rule.bucket)
+                bucket.state = ENABLED if versioned else UNVERSIONED
+                bucket.most = self.random.choice((2, 5, 1000))
+                self._fill_bucket(rule, bucket, world)
+
+    def _fill_bucket(self, rule: Rule, bucket: FakeBucket, world: World) -> None:
+        for number in range(self.random.randint(3, 14)):
+            key = f"app/{number:02d}" + ("\x01" if self.random.random() < 0.05 else "")
+            for age in self._ages(rule):
+                world.clock.move_to(START - age)
+                bucket.begin_upload(key) if rule.kind == "uploads" else bucket.put(key, f"{key} {age}")
+        world.clock.move_to(START - 3 * RETAIN)
+        bucket.put("application", "not in scope")
+        bucket.begin_upload("application")
+        world.clock.move_to(START)
+
+    def _ages(self, rule: Rule) -> list[timedelta]:
+        """Of one key's versions, the oldest first: old, young, and on either side of a cutoff."""
+        near = timedelta(seconds=self.random.choice((-600, -60, -1, 0, 1, 60)))
+        ages = [self.random.choice((RETAIN * 2, RETAIN * 2, RETAIN * 2, RETAIN / 2, rule.retain + near))]
+        more = self.random.randint(0, 2) if rule.kind != "objects" or self.random.random() < 0.2 else 0
+        return sorted((*ages, *(RETAIN * self.random.uniform(0.5, 2.5) for _ in range(more))), reverse=True)
+
+
+def _changed(deployed: Policy, retain: timedelta) -> Policy:
+    fields = deployed.model_dump(exclude_defaults=True)
+    return Policy.model_validate({**fields, "retain": f"P{retain.days}D"})
