@@ -12,6 +12,7 @@ from sexton.approval import PLAN_TTL
 from sexton.errors import NotAllowed
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
+from sexton.missed import covered_until
 from sexton.policy import Policy
 from sexton.ports import Clock, Log, Token
 from sexton.run import WAITING, Change, Run, RunState

@@ -82,6 +82,11 @@ def covered_by(row: Row, scheduled_time: datetime) -> Covers:
     return Covers(len(times), tuple(times[-KEPT:]))
 
 
+def covered_until(row: Row, scheduled_time: datetime) -> datetime:
+    """Up to when the schedule is taken care of with a run of this time: a run of an earlier one moves nothing."""
+    return max(scheduled_time, from_ms(row.get("covered_until", 0)))
+
+
 def missed(row: Row, controls: Controls, now: datetime) -> Missed | None:
     """What a policy has missed, by its row; None where it missed nothing. A late delivery is not yet missed."""
     found = [MissedTime(at=each.at, why=_why(row, controls, each)) for each in _uncovered(row, now)]

@@ -207,10 +207,11 @@ def move(run: Run, state: RunState, write_id: str) -> Write:
     )
 
 
-def approve(run: Run, change: Change, approved: Sequence[str], write_id: str) -> list[Write]:
+def approve(run: Run, change: Change, approved: Sequence[str], covered_until: datetime, write_id: str) -> list[Write]:
     """awaiting_approval, reported -> dispatching, and the slot: run rev and digest observed, no run of the policy open.
 
-    `approved` are the policy's versions that were approved before. What held the run stays on it.
+    `approved` are the policy's versions that were approved before. What held the run stays on it. `covered_until`: up
+    to when the policy's schedule is taken care of with this run, which may have been a report until now.
     """
     go = Write(
         run.key,
@@ -230,7 +231,7 @@ def approve(run: Run, change: Change, approved: Sequence[str], write_id: str) ->
         policy_key(run.policy),
         write_id,
         (absent("open_run"),),
-        set={"open_run": run.run_id},
+        set={"open_run": run.run_id, "covered_until": ms(covered_until)},
         append={} if version in approved else {"approved_versions": [version]},
     )
     return [go, slot]

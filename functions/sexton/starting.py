@@ -16,13 +16,13 @@ from sexton.errors import BadEvent, LeaseLost, Refused, UnknownPolicy
 from sexton.instant import EPOCH, from_ms
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
-from sexton.missed import Covers, Why, covered_by
+from sexton.missed import Covers, Why, covered_by, covered_until
 from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Token
 from sexton.problem import in_words
 from sexton.retain import cutoff
 from sexton.run import Mode, RunId, RunState
-from sexton.table import Applied, Row
+from sexton.table import Applied
 
 Policies = Mapping[str, Policy]
 SCHEDULE = "schedule"  # who starts a run where no person does
@@ -153,11 +153,11 @@ class Starting:
                 mode,
                 trigger.started_by,
                 now,
-                _not_before(run_id.scheduled_time, row, "last_scheduled_time"),
+                max(run_id.scheduled_time, from_ms(row.get("last_scheduled_time", 0))),
                 self.token(),
                 covers=covers.times,
                 covers_total=covers.total,
-                covered_until=_not_before(run_id.scheduled_time, row, "covered_until") if whole else None,
+                covered_until=covered_until(row, run_id.scheduled_time) if whole else None,
             )
         )
         if isinstance(written, Applied):
@@ -192,11 +192,6 @@ class Starting:
                 ", or --reissue once it is invalidated"
             )
         return Started(str(run_id))
-
-
-def _not_before(at: datetime, row: Row, attribute: str) -> datetime:
-    """A time that never goes back: a run of an earlier one leaves it where it is."""
-    return max(at, from_ms(row.get(attribute, 0)))
 
 
 def narrowed(policy_mode: Mode, asked: Mode | None) -> Mode:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from sexton.aws.schedules import schedule_name
+from sexton.missed import DELIVERED_WITHIN, GRACE
 
 from tests.infra.conftest import POLICIES
 from tests.infra.template import Template, text
@@ -26,6 +29,17 @@ def test_every_policy_has_its_schedule(schedules: Mapping[str, Mapping[str, Any]
     assert schedules["enforced"]["ScheduleExpression"] == "cron(30 2 * * ? *)"
     assert schedules["enforced"]["ScheduleExpressionTimezone"] == "Europe/Berlin"
     assert schedules["reported"]["ScheduleExpression"] == "rate(12 hours)"
+
+
+def test_control_finds_a_policys_schedule_by_its_name(schedules: Mapping[str, Mapping[str, Any]]) -> None:
+    assert {policy: schedules[policy]["Name"] for policy in schedules if policy != "tick"} == {
+        path.stem: schedule_name(path.stem) for path in POLICIES.iterdir()
+    }
+
+
+def test_a_late_delivery_is_not_yet_missed(schedules: Mapping[str, Mapping[str, Any]]) -> None:
+    delivered = timedelta(seconds=schedules["enforced"]["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"])
+    assert delivered == DELIVERED_WITHIN < GRACE
 
 
 def test_a_run_is_known_by_its_scheduled_time_and_not_by_the_attempt(schedules: Mapping[str, Any]) -> None:

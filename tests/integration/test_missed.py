@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from sexton import cli_tables, control_transitions, keys
+from sexton.approving import Approving
 from sexton.cli_output import put
 from sexton.missed import GRACE
 from sexton.policy import Policy
@@ -102,7 +103,7 @@ def test_a_pause_is_told_and_rings_only_when_it_is_over(world: World, capsys: py
     assert rings(world, FIRST + DAY + 8 * HOUR) == 0
     found = asked(world)
     assert [each.why for each in found.missed[0].times] == ["paused", "paused"]  # of the second no event came
-    assert found.quiet
+    assert found.missed[0].overdue == 0
     out = shown(found, capsys)
     assert "it was paused" in out
     assert "sexton resume logs-expire" in out
@@ -121,6 +122,16 @@ def test_a_skipped_trigger_is_told_and_does_not_ring_while_the_run_is_open(
     assert "another run of the policy was open" in shown(asked(world), capsys)
     world.settle()
     assert rings(world) == 1
+
+
+def test_an_approved_report_takes_care_of_it(world: World) -> None:
+    rings(world, FIRST + GRACE)
+    run = world.run(world.trigger(at=FIRST, mode="report", started_by="anna"))
+    assert rings(world) == 1
+    approving = Approving(world.ledger, world.policies, world.clock, world.tokens, world._log)
+    approving.approve(run.run_id, str(run.digest), "it is right", "bob")
+    world.settle()
+    assert rings(world) == 0
 
 
 # deploys

@@ -68,8 +68,9 @@ class AwsSchedules:
 
     def _to_give_back(self, found: dict[str, Any]) -> dict[str, Any]:
         """What the service's model lets UpdateSchedule take, so that a field it gains is kept too."""
-        taken = self._scheduler.meta.service_model.operation_model("UpdateSchedule").input_shape.members
-        return {name: value for name, value in found.items() if name in taken}
+        taken = self._scheduler.meta.service_model.operation_model("UpdateSchedule").input_shape
+        assert taken is not None, "UpdateSchedule takes something"
+        return {name: value for name, value in found.items() if name in taken.members}
 
     def _feed(self, on: bool) -> None:
         with calls():
