@@ -23,6 +23,7 @@ from sexton.ledger import Ledger
 from sexton.ports import Listing, Removed, TimeLeft
 from sexton.replaying import Replaying
 from sexton.run import RunId
+from sexton.undoing import Undoing
 from sexton.working import Answer
 
 from tests.fakes.bucket import FakeBucket
@@ -32,10 +33,10 @@ from tests.fakes.time import FakeClock
 from tests.fakes.world import World
 
 CORE = Path(sexton.__file__).parent
-ENTRIES = {"discovering", "working", "reconcile", "approving"}  # what the functions run
+ENTRIES = {"discovering", "working", "reconcile", "approving", "undoing"}  # what the functions run
 FLOWS = (
     *("discovering", "starting", "planning", "plan", "dispatch", "working", "reconcile", "closing"),
-    *("approving", "replaying"),
+    *("approving", "replaying", "undoing"),
 )
 
 
@@ -255,6 +256,16 @@ class LastingWorld(World):
     def resolve(self, job_id: str) -> None:
         """A person closes a dead job."""
         self.ask(lambda ledger: self._replaying(ledger).resolve(job_id, "it may stay", "ann"), "resolved")
+
+    def undo(self, run_id: str) -> None:
+        """A person takes back what a run did."""
+        evidence = self.trace.wrap("evidence", self.evidence)
+        self.ask(
+            lambda ledger: Undoing(ledger, evidence, self.policies, self.clock, self.tokens, self._log).undo(
+                run_id, "it was wrong", "ann"
+            ),
+            "undo_open",
+        )
 
     def _replaying(self, ledger: Ledger) -> Replaying:
         return Replaying(ledger, self.policies, self.clock, self.tokens, self._log)
