@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from boto3.session import Session
 from botocore.awsrequest import AWSResponse
 from sexton.aws.bucket import S3Bucket
-from sexton.aws.clients import Clients
+from sexton.aws.clients import AT_ONCE, Clients
 from sexton.errors import Failure, ReasonClass
 from sexton.item import Item
 from sexton.ports import Removed
@@ -363,3 +364,27 @@ def test_tags_of_a_version_are_asked_by_its_id(service: Service) -> None:
     service.will_answer("<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>")
     assert service.bucket.tags([A]) == {A.id: {"k": "v"}}
     assert service.requests == [("GET", "/a", {"tagging": "", "versionId": "va"})]
+
+
+def test_as_many_tags_are_read_together_as_the_client_has_connections(clients: Clients) -> None:
+    """Each reading waits until so many are under way; no more than these ever are."""
+    together, lock, under_way = threading.Barrier(AT_ONCE), threading.Lock(), [0]
+    seen: list[int] = []
+
+    def answer(request: Any, **_: object) -> AWSResponse:
+        with lock:
+            under_way[0] += 1
+            seen.append(under_way[0])
+        together.wait(timeout=30)
+        with lock:
+            under_way[0] -= 1
+        return AWSResponse(request.url, 200, {}, _Raw(b"<Tagging><TagSet/></Tagging>"))
+
+    bucket = S3Bucket(clients.s3, clients.s3_deletes, "items", OWNER)
+    items = [A._replace(key=f"{number:03}") for number in range(3 * AT_ONCE)]
+    clients.s3.meta.events.register("before-send.s3", answer)
+    try:
+        assert bucket.tags(items) == {item.id: {} for item in items}
+    finally:
+        clients.s3.meta.events.unregister("before-send.s3", answer)
+    assert max(seen) == AT_ONCE

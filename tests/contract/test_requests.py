@@ -79,6 +79,8 @@ def test_every_request_to_a_bucket_names_its_owner(aws: AwsWorld) -> None:
         "GetObject",
     }
     assert {headers.get("x-amz-expected-bucket-owner") for _, headers in seen} == {aws.account}
+    # Nor is a lock ever bypassed, whatever the role may do.
+    assert not [operation for operation, headers in seen if "x-amz-bypass-governance-retention" in headers]
 
 
 def test_evidence_is_written_under_a_condition(aws: AwsWorld) -> None:
