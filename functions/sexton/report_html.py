@@ -25,6 +25,7 @@ FACTS = (
     ("mode", "Mode"),
     ("started_by", "Started by"),
     ("scheduled_time", "Scheduled for"),
+    ("covers_total", "Missed times that it covers"),
     ("cutoff", "Cutoff"),
     ("closed_at", "Closed"),
     ("policy_version", "Policy version"),
@@ -32,6 +33,7 @@ FACTS = (
     ("jobs", "Jobs"),
     ("revision", "Revision of this report"),
 )
+IF_ANY = frozenset({"covers_total"})  # counts that are told only where there are some
 SENTENCES = frozenset({"message"})  # they quote names already escaped
 
 
@@ -45,7 +47,7 @@ def render(report: Report) -> bytes:
 
 def _head(report: Report) -> Markup:
     facts = report.facts
-    given = [(name, words) for name, words in FACTS if facts.get(name) is not None]
+    given = [(n, words) for n, words in FACTS if facts.get(n) is not None and (facts[n] or n not in IF_ANY)]
     rows = [(text(words), (text if name in SENTENCES else code)(facts[name])) for name, words in given]
     return join(
         [

@@ -188,6 +188,14 @@ def test_the_night_that_has_no_half_past_two_is_noticed_and_widens_no_cutoff() -
 # who covers what
 
 
+def test_a_run_that_covers_nothing_says_nothing_of_it(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    run_id = str(world.trigger()["run_id"])
+    world.settle()
+    assert "Missed times" not in world.evidence.files[keys.report_html(run_id, 1)].decode()
+    put(cli_tables.run(show(world.ledger, run_id)))
+    assert "missed" not in capsys.readouterr().out
+
+
 def test_a_run_and_its_report_say_what_they_cover(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.clock.move_to(FIRST + 30 * DAY)
     run_id = str(world.trigger()["run_id"])
@@ -196,6 +204,8 @@ def test_a_run_and_its_report_say_what_they_cover(world: World, capsys: pytest.C
     assert (view.covers_total, len(view.covers), view.covers[-1]) == (30, 20, FIRST + 29 * DAY)
     report = json.loads(world.evidence.files[keys.report(run_id, 1)])
     assert (report["covers_total"], report["covers"][-1]) == (30, "2026-03-31T04:00:00Z")
+    page = world.evidence.files[keys.report_html(run_id, 1)].decode()
+    assert "Missed times that it covers" in page
     put(cli_tables.run(view))
     said = "30 missed times before it (the latest 20: 2026-03-12T04:00:00Z to 2026-03-31T04:00:00Z)"
     assert said in capsys.readouterr().out
