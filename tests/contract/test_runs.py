@@ -66,6 +66,43 @@ def test_a_deleted_key_goes_in_two_runs(aws: AwsWorld) -> None:
     assert [item.key for item in all_versions(bucket)] == ["app/b"]
 
 
+def test_an_undo_brings_objects_back_byte_for_byte(aws: AwsWorld) -> None:
+    bucket, hands = aws.bucket("Enabled")
+    write(aws, hands, "a a b c d e f")
+    before = all_versions(bucket)
+    rule = policy(recovery="versioning", job_size=2, limits={"max_items": 1000})
+    world = a_world(rule, bucket)
+    assert carried_out(world) == {"deleted": 6}
+    assert bucket.list("").items == []
+    hands.put("app/b", b"written since")
+    hands.put("app/c", b"written and deleted since")
+    hands.delete("app/c")
+    hands.delete_version("app/d", str(hands.marker("app/d")))  # somebody was faster
+
+    (run,) = world.ledger.runs(rule.id)
+    foreseen = previewed(world, run.run_id)
+    undo = world.undoing().undo(run.run_id, "it was wrong", "ann")
+    world.settle()
+
+    assert tally(world, undo.run_id) == {"deleted": 3, "skipped:changed": 2, "skipped:absent": 1}
+    assert foreseen == {"restored": ("app/a", "app/e", "app/f"), "changed": ("app/b", "app/c"), "absent": ("app/d",)}
+    there = [item for item in all_versions(bucket) if item.key not in ("app/b", "app/c")]
+    assert there == [item for item in before if item.key not in ("app/b", "app/c")]  # the same versions, nothing else
+    contents = {key: cast(Any, hands).content(f"app/{key}") for key in "abdef"}
+    assert contents == {**{key: key.encode() for key in "adef"}, "b": b"written since"}
+    assert (hands.markers("app/b"), hands.markers("app/c")) == (1, 2)
+
+    world.clock.advance(60)
+    assert carried_out(world) == {"skipped:held": 5}
+    assert [item.key[-1] for item in bucket.list("").items] == [*"abdef"]
+
+
+def previewed(world: World, run_id: str) -> dict[str, tuple[str, ...]]:
+    world.tick()
+    found = world.previewing().preview(run_id)
+    return {"restored": found.restored.first, **{name: kind.first for name, kind in found.left.items()}}
+
+
 def test_incomplete_uploads_are_aborted(aws: AwsWorld) -> None:
     bucket, hands = aws.bucket()
     for key in ("app/a", "app/b", "other/a"):

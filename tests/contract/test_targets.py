@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from sexton.errors import Failure, ReasonClass
 from sexton.item import Item, ItemId
+from sexton.markers import PlacedMarkers
 from sexton.objects import CurrentObjects
 from sexton.observing import Seen
 from sexton.ports import Bucket, Removed
@@ -14,7 +16,7 @@ from sexton.target import Target
 from sexton.uploads import IncompleteUploads
 from sexton.versions import NoncurrentVersions
 
-from tests.contract.worlds import World, all_versions
+from tests.contract.worlds import BucketHands, World, all_versions
 
 
 def everything(target: Target, prefixes: int = 1) -> list[Item]:
@@ -32,6 +34,58 @@ def _pages(target: Target, prefixes: int) -> Iterator[Item]:
 
 def seen(target: Target, items: Sequence[Item], span: int) -> Mapping[ItemId, Seen]:
     return target.observe(items, span, lambda: None)
+
+
+def placed(hands: BucketHands, *keys: str) -> list[Item]:
+    """Delete markers that were just placed, as an undo plans them."""
+    for key in keys:
+        hands.delete(key)
+    return [Item(key, "", 0, "", None, hands.marker(key), is_marker=True) for key in keys]
+
+
+def test_placed_markers_are_seen_again_while_they_stand_in_front(world: World) -> None:
+    bucket, hands = world.bucket("Enabled")
+    keys = [f"app/{name}" for name in ("a", "a/b", "b", "c", "d", "e", "f", "g")]
+    for key in keys:
+        hands.put(key, key.encode())
+    markers = placed(hands, *keys)
+    before, written, deleted, gone, bare, last = markers[0], *markers[2:6], markers[-1]
+    for item in (written, deleted):
+        hands.put(item.key, b"new")
+    hands.delete(deleted.key)
+    hands.delete_version(gone.key, str(gone.version_id))
+    for item in all_versions(bucket):
+        if item.key == bare.key and not item.is_marker:
+            hands.delete_version(item.key, str(item.version_id))
+
+    for target in (PlacedMarkers(bucket), *(PlacedMarkers(cast(Any, Narrow(bucket, most))) for most in (1, 2, 3))):
+        for span in (1, 2000, 1_000_000):
+            found = target.observe(markers, span, lambda: None)
+            unchanged = {item.id: item for item in markers if found[item.id] == item}
+            assert [key for key, _ in unchanged] == [before.key, "app/a/b", "app/f", last.key]
+            assert found[gone.id] is None
+            assert (found[bare.id], bare.alone) == (bare._replace(alone=True), False)
+            for item in (written, deleted):
+                newer = found[item.id]
+                assert isinstance(newer, Item)
+                assert (newer.key, newer.rank, newer.is_marker) == (item.key, 0, item is deleted)
+                assert not newer.same_as(item)
+
+
+def test_removing_placed_markers_touches_nothing_else(world: World) -> None:
+    bucket, hands = world.bucket("Enabled")
+    keys = ["app/a", "app/b"]
+    for key in keys:
+        hands.put(key, key.encode())
+    before = all_versions(bucket)
+    markers = placed(hands, *keys)
+    hands.put("app/b", b"written after the look")
+
+    assert set(PlacedMarkers(bucket).remove(markers).values()) == {Removed()}
+
+    assert [bucket.head(key) == before[at]._replace(version_id=None) for at, key in enumerate(keys)] == [True, False]
+    assert [hands.markers(key) for key in keys] == [0, 0]
+    assert [hands.versions(key) for key in keys] == [1, 2]
 
 
 class Narrow:

@@ -344,6 +344,10 @@ class _S3Hands:
     clients: Clients
     bucket: str
 
+    def content(self, key: str) -> bytes:
+        """The current object's bytes."""
+        return self.clients.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+
     def put(self, key: str, content: bytes) -> object:
         return self.clients.s3.put_object(Bucket=self.bucket, Key=key, Body=content)
 
