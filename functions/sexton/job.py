@@ -18,6 +18,7 @@ SEQ = re.compile(r"[0-9]{8}(\.[0-9]{4})*")  # shard and part, and the first inde
 MAX_SPLIT_OFF = 20  # failing items that leave a job over its life, and ranges that a crashed job becomes
 NO_RECORD = "no_record"
 NO_RECORDS_TO_SPLIT = 2
+REPLAYED = "replayed"  # an event of the history, and what a run notes of it
 MAX_REPLAYS = 10  # of one job: what fails for the eleventh time wants another remedy
 
 
@@ -154,6 +155,12 @@ class Job(BaseModel):
     def files(self) -> tuple[str, ...]:
         """Every outcome file that speaks of the job's range."""
         return self.inherited_files + self.outcome_files
+
+    @property
+    def since_replay(self) -> tuple[Failed, ...]:
+        """The history from the last replay on, or all of it."""
+        starts = [place for place, entry in enumerate(self.history) if entry.event == REPLAYED]
+        return self.history[starts[-1] :] if starts else self.history
 
     def indexes(self) -> list[int]:
         """The indexes of the range that have no row of their own."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sexton import job_transitions, run_transitions
 from sexton.errors import BadJobId, NotAllowed, UnknownJob, UnknownRun
-from sexton.job import MAX_REPLAYS, Job, JobState, job_key, split_id
+from sexton.job import MAX_REPLAYS, REPLAYED, Job, JobState, job_key, split_id
 from sexton.ledger import Ledger
 from sexton.ports import Clock, Log, Token
 from sexton.run import AT_WORK, ATTENTION, Change, Run, RunId, RunState
@@ -218,7 +218,7 @@ def _moved(job_id: str) -> NotAllowed:
 
 
 def _replayed(now: datetime, reason: str, actor: str, request: str | None) -> Change:
-    return Change(at=now, actor=actor, change="replayed", reason=reason, request=request)
+    return Change(at=now, actor=actor, change=REPLAYED, reason=reason, request=request)
 
 
 def _noted(run: Run, change: Change) -> bool:

@@ -110,9 +110,10 @@ def _stopped(attempt: Attempt, maybe_done: bool) -> Next:
 def _refused(job: Job, failure: Failure, maybe_done: bool) -> Next:
     """The whole is refused for good, as where a permission is missing: that is one mistake, not one of every job.
 
-    So the job is given back and its run halted. A job that this was done to before dies: nobody mended it.
+    So the job is given back and its run halted. A job that this was done to before, since it was last replayed, dies:
+    nobody mended it.
     """
-    given_back = any(entry.event == BREAKER for entry in job.history)
+    given_back = any(entry.event == BREAKER for entry in job.since_replay)
     if failure.code == EVIDENCE_ALTERED or given_back:
         return _die(failure, maybe_done)
     return Next(Kind.RELEASE, BREAKER, failure, maybe_done, refund=True, at_once=True)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import cache, partial
 
 import pytest
-from sexton import control_transitions
+from sexton import control_transitions, run_transitions
 from sexton.errors import Failure, ReasonClass
 from sexton.item import rfc3339
 from sexton.job import JobState
@@ -171,6 +171,15 @@ def take_over(world: LastingWorld) -> None:
 def with_a_changed_policy() -> LastingWorld:
     world = with_a_killed_worker()
     world.policies["logs-expire"] = rule(retain="P31D")
+    return world
+
+
+def with_a_run_that_was_ended() -> LastingWorld:
+    """A person invalidated it while a killed worker's lease was still to be given back."""
+    world = with_a_killed_worker()
+    run = world.ledger.run(RUN)
+    assert run is not None
+    world.table.write(run_transitions.invalidate(run, "by_hand", "for a test", world.clock(), world.tokens()))
     return world
 
 
@@ -470,6 +479,7 @@ STORIES = {
     "a takeover": Story(with_a_killed_worker, take_over),
     "a poison and forged messages": Story(with_a_poison, settle),
     "a changed policy": Story(with_a_changed_policy, settle),
+    "a run that was ended": Story(with_a_run_that_was_ended, settle),
     "a withdrawn policy": Story(with_a_withdrawn_policy, settle),
     "noncurrent versions": Story(with_versions, purge),
     "sparse versions": Story(with_sparse_versions, settle),

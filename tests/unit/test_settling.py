@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sexton.errors import Failure, ReasonClass
-from sexton.job import Failed, Job, JobState
+from sexton.job import REPLAYED, Failed, Job, JobState
 from sexton.outcome import Ending, Outcome
 from sexton.settling import (
     BREAKER,
@@ -152,6 +152,15 @@ def test_altered_evidence_concerns_its_job_alone() -> None:
 def test_a_job_that_was_given_back_before_dies() -> None:
     before = Failed(at=NOW, attempt=1, event=BREAKER, code="AccessDenied")
     assert step(attempt(looked=False, whole=DENIED), job(history=(before,))) == Next(Kind.DIE, "AccessDenied", DENIED)
+
+
+def test_a_replayed_job_is_given_back_anew() -> None:
+    """Else a thousand that are replayed before anything is mended would all be dead again."""
+    before = Failed(at=NOW, attempt=1, event=BREAKER, code="AccessDenied")
+    replayed = Failed(at=NOW, attempt=2, event=REPLAYED, actor="ann", reason="it is mended")
+    again = attempt(looked=False, whole=DENIED)
+    assert step(again, job(history=(before, replayed))) == given_back(DENIED)
+    assert step(again, job(history=(before, replayed, before))) == Next(Kind.DIE, "AccessDenied", DENIED)
 
 
 def given_back(failure: Failure, maybe_done: bool = False) -> Next:
