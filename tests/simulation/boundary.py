@@ -211,7 +211,7 @@ def _carried_out(request: Request) -> object:
     except CallFailed as failed:
         return failed
     # A listing that is read lazily is still one call here: it happens now.
-    return iter(list(result)) if isinstance(result, Iterator) else result
+    return list(result) if isinstance(result, Iterator) else result
 
 
 def _rows(call: Call, table: object) -> dict[Key, Row | None]:

@@ -77,7 +77,8 @@ class Weather:
 
     random: Random
     likely: dict[Fault, float]
-    happened: Counter[Fault]
+    happened: Counter[str]
+    calm: bool = True  # nothing goes wrong now
 
     @staticmethod
     def drawn(random: Random) -> Weather:
@@ -88,14 +89,10 @@ class Weather:
     def strikes(self, kind: Fault) -> bool:
         """Whether this kind happens now; if it does it is counted."""
         rate = self.likely[kind]
-        if rate and self.random.random() < rate:
+        if rate and not self.calm and self.random.random() < rate:
             self.happened[kind] += 1
             return True
         return False
-
-    def clear_up(self) -> None:
-        """From now on nothing goes wrong."""
-        self.likely = dict.fromkeys(self.likely, 0.0)
 
 
 def _presence(kind: Fault) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+from sexton.controls import pause_key
 from sexton.instant import from_ms
 from sexton.table import Row
 
@@ -15,6 +16,7 @@ from tests.fakes.queue import Message
 from tests.fakes.time import START
 from tests.simulation.boundary import Effect
 from tests.simulation.faults import Weather
+from tests.simulation.operating import Operator
 from tests.simulation.oracles.acks import Acks
 from tests.simulation.oracles.closing import Closing
 from tests.simulation.oracles.plans import Plans
@@ -29,7 +31,8 @@ from tests.simulation.tracing import Story
 from tests.simulation.violation import Violation
 
 CALM_WITHIN = timedelta(days=3).total_seconds()  # after the troubles: the longest that a lost message waits is a day
-WAITING = ("reported", "awaiting_approval", "halted")  # for a person; the row says why
+COME_AGAIN = 0.4  # of the histories have a second time of troubles, with closed runs and dead jobs to begin with
+TIDIED_UP = 0.5
 AWAITED = ("dispatch_due", "lease_expires_at", "not_before", "planner_until", "mismatch_since", "first_claim_at")
 
 
@@ -69,6 +72,7 @@ class History:
         self.judges = (self.rows, self.plans, self.removals, self.acks, closing)
         self.outside = Outside(self.world, self.scenario, self.store)
         self.outside.around = self.plans.looked
+        self.operator = Operator(self.world, active=self.random.random() < 0.6)
         self.steps = 0
         if story is not None:
             story.now = lambda: self.scheduler.seconds
@@ -79,33 +83,55 @@ class History:
     def run(self) -> Visits:
         """Live through it. Raises Violation where a promise is broken."""
         try:
-            self._troubles()
+            self._troubles(self.scenario.minutes)
             self._calm()
+            if self.random.random() < COME_AGAIN:
+                self._troubles(self.random.randint(3, 12))
+                self._calm()
+            if self.random.random() < TIDIED_UP:
+                self._tidy_up()
         finally:
             self.scheduler.abandon()
         faults = Counter({str(kind): number for kind, number in self.weather.happened.items()})
         return Visits(self.rows.visited, faults, self.steps)
 
-    def _troubles(self) -> None:
+    def _troubles(self, minutes: int) -> None:
         """Schedules fire, ticks come, and everything else that the weather has in store."""
-        minutes = self.scenario.minutes
+        self._tell("troubles begin")
+        self.weather.calm, self.world.ticking, begun = False, True, self.scheduler.seconds
         for policy_id in self.scenario.policies:
-            for at in sorted(self.random.uniform(0, minutes / 2) for _ in range(self.random.choice((1, 1, 2)))):
-                due = START + timedelta(seconds=int(at * 60))
-                self.scheduler.after(at * 60, lambda policy_id=policy_id, due=due: self.world.schedule(policy_id, due))
+            for _ in range(self.random.choice((1, 1, 2))):
+                self._schedule(policy_id, int(begun + self.random.uniform(0, minutes * 30)))
         self.world.keep_ticking()
         self.outside.keep_acting()
-        self.scheduler.run(until=minutes * 60.0)
+        self.operator.keep_acting()
+        self.scheduler.run(until=begun + minutes * 60.0)
+
+    def _schedule(self, policy_id: str, at: int) -> None:
+        due = START + timedelta(seconds=at)
+        self.scheduler.after(at - self.scheduler.seconds, lambda: self.world.schedule(policy_id, due))
 
     def _calm(self) -> None:
         """Nothing goes wrong any more: every run closes, or waits for a person, in bounded time."""
-        self.weather.clear_up()
+        self._tell("calm begins")
+        self.weather.calm, self.world.ticking = True, False
         self.world.table.thaw_index()
-        if self.story:
-            self.story.tell("outside", "is calm from now on")
-        end = self.scheduler.seconds + CALM_WITHIN
-        self.world.ticking = False
         self.scheduler.run(until=self.scheduler.seconds + 2 * TICK)
+        self._settle()
+
+    def _tidy_up(self) -> None:
+        """People do whatever is waited for: then nothing is left open."""
+        self._tell("people tidy up")
+        while self.operator.tidy_up():
+            self.scheduler.run(until=self.scheduler.seconds + TICK)
+            self._settle()
+
+    def _tell(self, what: str) -> None:
+        if self.story is not None:
+            self.story.tell("", f"--- {what} ---")
+
+    def _settle(self) -> None:
+        end = self.scheduler.seconds + CALM_WITHIN
         while not self._settled():
             if self.scheduler.seconds > end:
                 raise Violation(f"still open after {timedelta(seconds=CALM_WITHIN)}: {sorted(self._open())}")
@@ -127,8 +153,16 @@ class History:
     def _open(self) -> Iterator[str]:
         for run in self._runs():
             announced = "closed_at" in run and run.get("open_pk") != "RUNS"
-            if not announced and run["state"] not in WAITING:
+            if not announced and not self._waits(run):
                 yield f"{run['run_id']} {run['state']}"
+
+    def _waits(self, run: Row) -> bool:
+        """Whether only a person can let it go on, and it says why."""
+        paused = [self.world.table.rows.get(pause_key(scope)) for scope in (run["policy"], "all")]
+        if any(row["paused"] and row["reason"] for row in paused if row):
+            return bool(run["state"] != "invalidated")
+        halted = run["state"] == "halted" and bool(run["reason"] and run["message"] and run["changes"])
+        return run["state"] == "reported" or halted or bool(run["state"] == "awaiting_approval" and run["held_because"])
 
     def _settled(self) -> bool:
         return not self.scheduler.tasks and not any(self._open()) and not self.world.queue.messages

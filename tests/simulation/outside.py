@@ -52,7 +52,7 @@ class Outside:
 
     def keep_acting(self) -> None:
         """One act now, and the next a little later; none once the weather has cleared up."""
-        if self._mine and any(self.weather.likely.values()):
+        if self._mine and not self.weather.calm:
             kind = self.random.choice(self._mine)
             self.around()
             told = self._acts[kind]()

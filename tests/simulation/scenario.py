@@ -26,6 +26,7 @@ class Rule:
     bucket: str
     prefix: str
     retain: timedelta
+    versioned: bool = False
 
     def cutoff(self, scheduled: datetime) -> datetime:
         return scheduled - self.retain
@@ -39,6 +40,7 @@ class Scenario:
     policies: dict[str, Policy] = field(default_factory=dict)
     others: dict[str, Policy] = field(default_factory=dict)
     rules: dict[str, Rule] = field(default_factory=dict)  # by policy version
+    versioned: dict[str, bool] = field(default_factory=dict)  # by bucket
     minutes: int = 0  # for which things go wrong
     visibility: timedelta = timedelta()
 
@@ -57,16 +59,19 @@ class Scenario:
         bucket = "bucket-0" if shared else f"bucket-{number}"
         if shared and self._rule_of("policy-0").kind != "objects":
             bucket = f"bucket-{number}"
+        versioned = self.versioned.setdefault(
+            bucket, kind == "versions" or (kind == "objects" and random.random() < 0.6)
+        )
         for place, retain in ((self.policies, RETAIN), (self.others, RETAIN + timedelta(days=1))):
-            made = self._policy(kind, f"policy-{number}", bucket, retain) if place is self.policies else None
+            made = self._policy(kind, f"policy-{number}", bucket, versioned) if place is self.policies else None
             made = made or _changed(self.policies[f"policy-{number}"], retain)
             place[made.id] = made
-            self.rules[made.version] = Rule(kind, bucket, "app/", retain)
+            self.rules[made.version] = Rule(kind, bucket, "app/", retain, versioned)
 
     def _rule_of(self, policy_id: str) -> Rule:
         return self.rules[self.policies[policy_id].version]
 
-    def _policy(self, kind: Kind, policy_id: str, bucket: str, retain: timedelta) -> Policy:
+    def _policy(self, kind: Kind, policy_id: str, bucket: str, versioned: bool) -> Policy:
         random = self.random
         make: Callable[..., Policy] = {"objects": policy, "versions": purge_policy, "uploads": uploads_policy}[kind]
         limits: dict[str, object] = {"max_items": 1000, "max_attempts": random.randint(3, 5), "max_age": "PT30M"}
@@ -74,7 +79,8 @@ class Scenario:
             limits["max_items"] = 2
         made = make(
             id=policy_id,
-            retain=f"P{retain.days}D",
+            retain=f"P{RETAIN.days}D",
+            recovery="versioning" if versioned and kind == "objects" else "none",
             job_size=random.choice((2, 3, 5)),
             limits=limits,
             mode="report" if random.random() < 0.12 else "enforce",
@@ -88,10 +94,9 @@ class Scenario:
     def fill(self, world: World) -> None:
         """Put what the policies mean, and what they must leave alone, into the buckets."""
         for rule in dict.fromkeys(self.rules[each.version] for each in self.policies.values()):
-            versioned = rule.kind == "versions" or (rule.kind == "objects" and self.random.random() < 0.5)
             if rule.bucket not in world.buckets:
                 bucket = world.bucket(rule.bucket)
-                bucket.state = ENABLED if versioned else UNVERSIONED
+                bucket.state = ENABLED if rule.versioned else UNVERSIONED
                 bucket.most = self.random.choice((2, 5, 1000))
                 self._fill_bucket(rule, bucket, world)
 

@@ -97,9 +97,13 @@ class Scheduler:
 
     def kill(self, task: Task) -> None:
         """End a task where it stands. It sees a Crash that nothing may catch."""
-        if task.alive and task.body is not None:
-            task.alive = False
+        if not task.alive or task.body is None:
+            return
+        task.alive = False
+        if task.body:
             self._entered(task, lambda body: body.throw(Crash(task.name)))
+        else:
+            self._over(task, Ended(killed=True))  # it had not begun
 
     def run(self, until: float, done: Callable[[], bool] = lambda: False) -> None:
         """Let time pass until then, or until it is done."""
@@ -132,6 +136,9 @@ class Scheduler:
             raise
         except Exception as error:
             raise Violation(f"{task.name} broke off with {type(error).__name__}: {error}") from error
+        self._over(task, ended)
+
+    def _over(self, task: Task, ended: Ended) -> None:
         task.alive = False
         self.tasks.remove(task)
         self.after(0, lambda: task.ended(ended))

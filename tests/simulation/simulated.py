@@ -92,6 +92,10 @@ class SimulatedWorld(World):
         self.deployed[policy.id] = (self.deployed[policy.id][1], policy)
         self.stale_until = self.scheduler.seconds + half_done_for
 
+    def log(self, event: str, **fields: object) -> None:
+        """Where people's changes are logged."""
+        self._log(event, **fields)
+
     def _count(self, fault: Fault) -> None:
         self.weather.happened[fault] += 1
 

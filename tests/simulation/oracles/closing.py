@@ -49,9 +49,7 @@ class Closing:
         return (self.plans.of_run[run_id].rule.bucket, planned.thing.key) in self.plans.store.undone
 
     def _open(self, row: Row) -> Iterator[Planned]:
-        plan = self.plans.of_run.get(row["run_id"])
-        if plan is None:
-            return
+        plan = self.plans.of_run[row["run_id"]]
         ended = {index for file in _files(row) for index, _ in self._outcomes(file)}
         gone = {index for span in row.get("split_off", ()) for index in range(span["start"], span["end"])}
         for index in range(row["start"], row["end"]):
@@ -64,9 +62,7 @@ class Closing:
         return [(line["index"], f"{line['outcome']}:{line.get('reason', '')}".rstrip(":")) for line in lines]
 
     def _closed(self, run: Row) -> None:
-        plan = self.plans.of_run.get(run["run_id"])
-        if plan is None:
-            return
+        plan = self.plans.of_run[run["run_id"]]
         jobs = [row for key, row in self.table.rows.items() if is_job(key) and row["run_id"] == run["run_id"]]
         still = sorted(row["job_id"] for row in jobs if row["state"] in ("ready", "leased"))
         if still:

@@ -36,6 +36,7 @@ class Plan:
     all_along: set[Thing] = field(default_factory=set)  # what has been meant ever since the run was created
     items: dict[Identity, Planned] = field(default_factory=dict)
     places: dict[tuple[str, int], Planned] = field(default_factory=dict)
+    undoes: str | None = None
 
 
 class Plans:
@@ -66,13 +67,13 @@ class Plans:
             raise Violation(f"{effect.task.name} overwrote {key}")
 
     def _created(self, row: Row) -> None:
-        if row.get("undoes"):
-            return
         rule = self.rules[row["policy_version"]]
         cutoff = rule.cutoff(from_ms(row["scheduled_time"]))
         if from_ms(row["cutoff"]) != cutoff:
             raise Violation(f"{row['run_id']} has the cutoff {from_ms(row['cutoff'])}, its rule says {cutoff}")
-        plan = Plan(row["run_id"], rule, cutoff, set(self.store.meant(rule, cutoff)))
+        plan = Plan(row["run_id"], rule, cutoff, undoes=row.get("undoes"))
+        if plan.undoes is None:
+            plan.all_along = set(self.store.meant(rule, cutoff))
         self.of_run[plan.run_id] = self._planning[plan.run_id] = plan
 
     def looked(self) -> None:
@@ -81,9 +82,7 @@ class Plans:
             plan.all_along.intersection_update(self.store.meant(plan.rule, plan.cutoff))
 
     def _part(self, row: Row) -> None:
-        plan = self.of_run.get(row["run_id"])
-        if plan is None:
-            return
+        plan = self.of_run[row["run_id"]]
         lines = self.evidence.files.get(row["part_key"], b"").splitlines()
         if len(lines) != row["count"]:
             raise Violation(f"{row['job_id']} has {row['count']} items, its part {len(lines)}")
@@ -95,6 +94,10 @@ class Plans:
             self._is_meant(plan, planned.thing)
 
     def _is_meant(self, plan: Plan, thing: Thing) -> None:
+        if plan.undoes is not None:
+            if thing.identity not in self.store.placed.get(plan.undoes, ()):
+                raise Violation(f"{plan.run_id} plans a marker of {thing.key!r} that {plan.undoes} did not place")
+            return
         rule = plan.rule
         since: datetime | None = thing.written
         if rule.kind == "versions":
@@ -104,9 +107,7 @@ class Plans:
 
     def _complete(self, row: Row) -> None:
         """What was meant from beginning to end of the planning is in the plan."""
-        plan = self.of_run.get(row["run_id"])
-        if plan is None:
-            return
+        plan = self.of_run[row["run_id"]]
         self.looked()
         meant = self._planning.pop(row["run_id"]).all_along
         missing = sorted(thing.key for thing in meant if thing.identity not in plan.items)

@@ -46,11 +46,14 @@ class Removals:
         what = f"{effect.task.name} removed {gone.key!r}"
         run = self._run_in_hand(effect, gone, what)
         self._allowed(effect, what, run, gone.key)
-        if run.get("undoes"):
-            return
         plan = self.plans.of_run[run["run_id"]]
         planned = plan.items[_identity(plan, gone)]
-        self._as_planned(effect, plan, planned, gone, what)
+        if plan.undoes is not None:
+            self._taken_back(effect, plan, gone, what)
+        else:
+            self._as_planned(effect, plan, planned, gone, what)
+        if gone.marker is not None:
+            self.store.placed.setdefault(plan.run_id, set()).add((gone.key, gone.marker.id))
         removed = self.by_run.setdefault(run["run_id"], Counter())
         removed[planned.thing.identity] += 1
         if removed[planned.thing.identity] > 1 and (plan.rule.bucket, gone.key) not in self.store.undone:
@@ -71,9 +74,7 @@ class Removals:
 
     def _names(self, job: Row, gone: Gone) -> bool:
         """Whether what went is in the job's range of the plan."""
-        plan = self.plans.of_run.get(job["run_id"])
-        if plan is None:
-            return True
+        plan = self.plans.of_run[job["run_id"]]
         planned = plan.items.get(_identity(plan, gone))
         return planned is not None and (
             planned.seq == job["seq"].split(".")[0] and job["start"] <= planned.index < job["end"]
@@ -83,11 +84,12 @@ class Removals:
         """The run may remove, and nobody has stopped it, or keeps the place, for longer than is promised."""
         if run["mode"] != "enforce":
             raise Violation(f"{what} for {run['run_id']}, which only reports")
-        if effect.task.versions.get(run["policy"]) != run["policy_version"]:
+        undoes = "undoes" in run
+        if effect.task.versions.get(run["policy"]) != run["policy_version"] and not undoes:
             raise Violation(f"{what} for {run['run_id']} under another policy version than is deployed")
         stops = [self._stopped.get(run["run_id"])]
         stops += [self._paused.get(scope) for scope in (run["policy"], "all")]
-        if not run.get("undoes"):
+        if not undoes:
             address = f"s3://{self.store.name_of(effect.service)}/{key}"
             stops += [since for scope, since in self._held.items() if address.startswith(scope)]
         late = [since for since in stops if since is not None and effect.at - since > OBEYED_WITHIN]
@@ -111,6 +113,15 @@ class Removals:
         if plan.rule.kind == "versions":
             self._noncurrent(effect, plan, gone, thing.id, what)
 
+    def _taken_back(self, effect: Effect, plan: Plan, gone: Gone, what: str) -> None:
+        """A marker that the undone run placed, and still the latest of its key, or until a moment ago."""
+        if gone.lost is None or gone.lost.item is not None:
+            raise Violation(f"{what} to undo {plan.undoes}: no delete marker")
+        newer = [version for version in gone.before if version.number > gone.lost.number]
+        if newer and effect.at - newer[0].at > GAP:
+            raise Violation(f"{what} to undo {plan.undoes}: a marker that something lies before since {newer[0].at}")
+        self.store.undone.add((plan.rule.bucket, gone.key))
+
     def _noncurrent(self, effect: Effect, plan: Plan, gone: Gone, version_id: str, what: str) -> None:
         name = plan.rule.bucket, gone.key, version_id
         since = self.store.noncurrent.get(name)
@@ -128,7 +139,7 @@ def _holds(job: Row, token: str) -> bool:
 
 def _identity(plan: Plan, gone: Gone) -> Identity:
     """What a plan calls it; a marker stands for the object that it hides."""
-    if plan.rule.kind == "objects":
+    if plan.rule.kind == "objects" and plan.undoes is None:
         return gone.key, None
     return gone.key, gone.lost.id if gone.lost else None
 

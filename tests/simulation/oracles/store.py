@@ -34,6 +34,7 @@ class Store:
     buckets: dict[str, FakeBucket]
     noncurrent: dict[tuple[str, str, str], datetime] = field(default_factory=dict)  # since when, by bucket, key, id
     current_again: dict[tuple[str, str, str], datetime] = field(default_factory=dict)
+    placed: dict[str, set[Identity]] = field(default_factory=dict)  # by run: the markers that it placed
     undone: set[tuple[str, str]] = field(default_factory=set)  # bucket and key of markers that somebody took away
 
     def name_of(self, bucket: object) -> str:
