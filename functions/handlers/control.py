@@ -13,6 +13,7 @@ from sexton.aws.policies import deployed
 from sexton.change_request import Door
 from sexton.controlling import Controlling
 from sexton.ledger import Ledger
+from sexton.pausing import Pausing
 from sexton.redriving import Redriving
 from sexton.replaying import Replaying
 from sexton.stopping import Stopping
@@ -27,11 +28,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, object]:
     """Answers `{"result"}` or `{"error": {"code", "message", "hint"}}`, with the status that says which."""
     settings, wiring = wired()
     ledger, policies, log = Ledger(wiring.table()), deployed(settings), event_log(logger)
-    dead_letters = wiring.dead_letters()
+    dead_letters, stopping = wiring.dead_letters(), Stopping(ledger, policies, clock, token, log)
     controlling = Controlling(
         door=Door(settings.door),
         discovery=wiring.discovery(),
-        stopping=Stopping(ledger, policies, clock, token, log),
+        stopping=stopping,
+        pausing=Pausing(stopping, ledger, policies, wiring.schedules()),
         approving=Approving(ledger, policies, clock, token, log),
         replaying=Replaying(ledger, policies, clock, token, log),
         undoing=Undoing(ledger, wiring.evidence(), policies, clock, token, log),

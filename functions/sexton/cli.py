@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton import cli_change
+from sexton import cli_change, cli_dlq
 from sexton.cli_options import Json, RunArgument, Stack
 
 if TYPE_CHECKING:
@@ -32,8 +32,11 @@ app = typer.Typer(
 )
 policy_app, run_app, plan_app, dlq_app = (typer.Typer(no_args_is_help=True, rich_markup_mode=None) for _ in range(4))
 app.add_typer(policy_app, name="policy", help="Policies in files.")
-app.add_typer(run_app, name="run", help="Runs: start them, look at them, wait for them.")
+app.add_typer(run_app, name="run", help="Runs: start them, look at them, stop them, take them back.")
 run_app.add_typer(cli_change.run_app)
+app.add_typer(cli_change.app)
+app.add_typer(cli_change.hold_app, name="hold", help="Holds: what must stay, whatever a policy says.")
+dlq_app.add_typer(cli_dlq.app)
 app.add_typer(plan_app, name="plan", help="What a run planned.")
 app.add_typer(dlq_app, name="dlq", help="Dead letters.")
 
@@ -231,23 +234,6 @@ def status_command(as_json: Json = False, stack: Stack = "Sexton") -> None:
         put_json(found)
     else:
         _show(cli_tables.status(found))
-
-
-@dlq_app.command("list")
-def dlq_list(as_json: Json = False, stack: Stack = "Sexton") -> None:
-    """List the dead jobs, from the ledger: why each died and what to do."""
-    from sexton import cli_tables
-    from sexton.cli_output import put_json, say
-    from sexton.dead_letters import dead_letters
-
-    deployment = connect(stack)
-    found = list(dead_letters(deployment.ledger, deployment.clock()))
-    if as_json:
-        put_json(found)
-    elif found:
-        _show(cli_tables.dead_letters(found))
-    else:
-        say("nothing is dead")
 
 
 @app.command("tick")

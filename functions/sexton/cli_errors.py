@@ -16,6 +16,8 @@ HINTS = {
     " of policies holds",
     "unknown_run": "`sexton run list` shows the runs that there are",
     "bad_run_id": "`sexton run list` shows the runs that there are; an id is taken whole",
+    "unknown_job": "`sexton dlq list` shows the dead jobs that there are",
+    "bad_job_id": "`sexton dlq list` shows the dead jobs that there are; an id is taken whole",
     "bad_address": "quote it if the key holds what your shell would read",
     "bad_event": "`sexton run start --help` shows what can be asked for",
     "no_plan": "`sexton run show` says where the run stands",

@@ -32,6 +32,7 @@ from sexton.change_request import (
 )
 from sexton.errors import CallFailed, EvidenceAltered, LeaseLost, Refused, SextonError
 from sexton.item import rfc3339
+from sexton.pausing import Pausing
 from sexton.ports import Clock, Discovery, Log, Token
 from sexton.redact import redact
 from sexton.redriving import Redriving
@@ -88,6 +89,14 @@ class JobsChanged(BaseModel):
     refused: tuple[JobRefused, ...]
     not_tried: tuple[str, ...]
 
+    def plus(self, other: JobsChanged) -> JobsChanged:
+        """Both together."""
+        return JobsChanged(
+            done=self.done + other.done,
+            refused=self.refused + other.refused,
+            not_tried=self.not_tried + other.not_tried,
+        )
+
 
 class Answer(NamedTuple):
     """An HTTP status, and what the body holds."""
@@ -127,6 +136,7 @@ class Controlling:
     door: Door
     discovery: Discovery
     stopping: Stopping
+    pausing: Pausing
     approving: Approving
     replaying: Replaying
     undoing: Undoing
@@ -172,9 +182,9 @@ class Controlling:
             case RunInvalidate():
                 return stopping.invalidate(asked.run_id, *why)
             case PauseScope():
-                return stopping.pause(asked.scope, *why)
+                return self.pausing.pause(asked.scope, *why)
             case ResumeScope():
-                return stopping.resume(asked.scope, *why)
+                return self.pausing.resume(asked.scope, *why)
             case HoldAdd():
                 return stopping.hold(asked.scope, *why)
             case HoldRelease():

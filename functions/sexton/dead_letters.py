@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -69,13 +69,18 @@ def rest(job: Job) -> dict[str, Any]:
     return {"state": job.state.value, **{name: getattr(job, name) for name in names}}
 
 
-def dead_letters(ledger: Ledger, now: datetime, preview: ReplayPreview | None = None) -> Iterator[DeadLetter]:
+def dead_letters(
+    ledger: Ledger,
+    now: datetime,
+    preview: ReplayPreview | None = None,
+    only: Callable[[Job], bool] = lambda job: True,
+) -> Iterator[DeadLetter]:
     """Every dead job of runs that are open, and of closed ones that a person has not been through.
 
     With `preview`, each tells what a replay would do now.
     """
     for run in listed_runs(ledger):
-        dead = list(ledger.open_jobs(run.run_id, JobState.DEAD))
+        dead = [job for job in ledger.open_jobs(run.run_id, JobState.DEAD) if only(job)]
         of_run = preview.of_run(run.run_id) if preview and dead else None
         for job in dead:
             yield letter(job, now, of_run.of(job) if of_run else None)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sexton.errors import Refused, SextonError
 from sexton.ledger import Ledger
-from sexton.ports import Buckets, Clock, Evidence
+from sexton.ports import Buckets, Clock, DeadLetters, Evidence
 
 
 class FunctionFailed(SextonError):
@@ -54,6 +54,7 @@ class Deployment:
     bucket: Buckets
     functions: Functions
     control: Control
+    dead_letters: DeadLetters
     clock: Clock
     sleep: Callable[[float], None]
     region: str

@@ -50,6 +50,16 @@ class Swept(BaseModel):
     failed: int
     more: bool
 
+    def plus(self, later: Swept) -> Swept:
+        """Both together."""
+        return Swept(
+            looked_at=self.looked_at + later.looked_at,
+            removed=self.removed + later.removed,
+            left=self.left + later.left,
+            failed=self.failed + later.failed,
+            more=later.more,
+        )
+
 
 @dataclass(frozen=True)
 class Straying:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sexton.approving import Approving
 from sexton.change_request import Door
 from sexton.controlling import Controlling
+from sexton.pausing import Pausing
 from sexton.redriving import Redriving
 from sexton.replaying import Replaying
 from sexton.stopping import Stopping
@@ -14,6 +15,7 @@ from sexton.strays import Straying
 from sexton.undoing import Undoing
 
 from tests.fakes.dead_letters import FakeDeadLetters
+from tests.fakes.schedules import FakeSchedules
 from tests.fakes.world import World
 
 
@@ -30,15 +32,16 @@ class PlanningDiscovery:
         self._world.discover({"resume": run_id})
 
 
-def controlling(world: World, door: Door) -> Controlling:
+def controlling(world: World, door: Door, dead_letters: FakeDeadLetters, schedules: FakeSchedules) -> Controlling:
     """What goes through one door of a world."""
     ledger, evidence = world.ledger, world.evidence
     parts = (world.policies, world.clock, world.tokens, world._log)
-    dead_letters = FakeDeadLetters(world.queue, world.clock)
+    stopping = Stopping(ledger, *parts)
     return Controlling(
         door=door,
         discovery=PlanningDiscovery(world),
-        stopping=Stopping(ledger, *parts),
+        stopping=stopping,
+        pausing=Pausing(stopping, ledger, world.policies, FakeSchedules(on=dict.fromkeys(world.policies, True))),
         approving=Approving(ledger, *parts),
         replaying=Replaying(ledger, *parts),
         undoing=Undoing(ledger, evidence, *parts),

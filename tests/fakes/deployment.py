@@ -11,6 +11,8 @@ from sexton.controlling import Caller
 from sexton.deployment import ChangeRefused, ChangeUnsure, Deployment, FunctionFailed
 
 from tests.fakes.control import controlling
+from tests.fakes.dead_letters import FakeDeadLetters
+from tests.fakes.schedules import FakeSchedules
 from tests.fakes.world import REGION, World
 
 CALLER = "arn:aws:sts::123456789012:assumed-role/Operator/ada"
@@ -23,12 +25,15 @@ class FakeControl:
         self.world = world
         self.caller = caller or Caller(CALLER, verified=True)
         self.lost = False
+        self.dead_letters = FakeDeadLetters(world.queue, world.clock)
+        self.schedules = FakeSchedules(on=dict.fromkeys(world.policies, True))
         self.asked: list[Mapping[str, object]] = []
 
     def change(self, change: str, fields: Mapping[str, object], reason: str) -> Mapping[str, object]:
         asked = {"change": change, **fields, "reason": reason}
         self.asked.append(asked)
-        answer = controlling(self.world, door_of(change)).answer(self.caller, json.dumps(asked).encode())
+        door = controlling(self.world, door_of(change), self.dead_letters, self.schedules)
+        answer = door.answer(self.caller, json.dumps(asked).encode())
         if self.lost:
             raise ChangeUnsure("no answer came (ReadTimeoutError: ...)")
         error = answer.body.get("error")
@@ -64,6 +69,7 @@ def deployment(
     control: FakeControl | None = None,
 ) -> Deployment:
     """`meanwhile` is done whenever the command line sleeps."""
+    control = control or FakeControl(world)
 
     def sleep(seconds: float) -> None:
         world.clock.advance(timedelta(seconds=seconds))
@@ -74,7 +80,8 @@ def deployment(
         evidence=world.evidence,
         bucket=world.bucket,
         functions=functions,
-        control=control or FakeControl(world),
+        control=control,
+        dead_letters=control.dead_letters,
         clock=world.clock,
         sleep=sleep,
         region=REGION,

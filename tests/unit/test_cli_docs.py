@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
-from sexton import cli_errors
+from sexton import cli_errors, replaying
 from sexton.cli import app
 from sexton.showing import RunView
 
@@ -45,7 +45,7 @@ def test_every_option_is_there() -> None:
         for option in parameter.opts
         if option.startswith("--")
     }
-    assert options - {"--policy", "--help"} <= set(re.findall(r"--[a-z]+", PAGE))
+    assert options - {"--policy", "--help"} <= set(re.findall(r"--[a-z][a-z-]*", PAGE))
 
 
 def test_every_reading_command_writes_json() -> None:
@@ -55,6 +55,12 @@ def test_every_reading_command_writes_json() -> None:
 
 def test_every_field_of_a_run_is_there() -> None:
     assert first_cells("field") == set(RunView.model_fields)
+
+
+def test_every_refusal_is_there() -> None:
+    core = "".join(file.read_text() for file in (ROOT / "functions/sexton").glob("*.py"))
+    coded = set(re.findall(r"NotAllowed\(\s*\"(\w+)\"", core)) | {replaying.NOT_DEAD, replaying.CLOSING}
+    assert coded - set(cli_errors.HINTS) == first_cells("refusal")
 
 
 def test_every_code_of_an_error_is_there() -> None:

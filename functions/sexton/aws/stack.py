@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from sexton.aws.bucket import S3Bucket
 from sexton.aws.clients import CONNECT, READ, Clients
 from sexton.aws.control import SignedControl
+from sexton.aws.dead_letters import SqsDeadLetters
 from sexton.aws.errors import calls, code_of
 from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import called
@@ -84,6 +85,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
             evidence=S3Evidence(buckets, outputs["EvidenceBucketName"], account),
             bucket=lambda name, owner=None: S3Bucket(buckets, buckets, name, owner or account),
             functions=LambdaFunctions(functions, outputs["ReconcilerFunctionName"]),
+            dead_letters=SqsDeadLetters(clients.sqs, outputs.get("DeadLetterQueueUrl", "")),
             control=SignedControl(session, doors, functions.meta.endpoint_url, lambda: actor() or _caller(session)),
             clock=lambda: datetime.now(UTC),
             sleep=time.sleep,
