@@ -14,6 +14,7 @@ from sexton.explaining import Verdict as PolicyVerdict
 from sexton.fate import Fate, SeenItem
 from sexton.item import rfc3339
 from sexton.missed import Missed, Why
+from sexton.outcome import Ending
 from sexton.report import readable_bytes
 from sexton.showing import RunLine, RunView
 from sexton.status import Status, Unfinished
@@ -136,7 +137,9 @@ def _would(said: PolicyVerdict) -> str:
 def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
     planned = fate.planned
     yield "run", f"{fate.run_id} ({fate.mode}, {fate.run_state})"
-    yield "outcome", f"{fate.outcome}: {fate.reason}" if fate.reason else fate.outcome
+    yield "undoes", fate.undoes
+    outcome = "restored" if fate.undoes and fate.outcome == Ending.DELETED else fate.outcome
+    yield "outcome", f"{outcome}: {fate.reason}" if fate.reason else outcome
     yield "when", when(fate.at)
     yield "planned as", _as_planned(planned)
     yield "version", planned.version_id

@@ -60,6 +60,8 @@ class Ran(Protocol):
     @property
     def mode(self) -> str: ...
     @property
+    def undoes(self) -> str | None: ...
+    @property
     def scheduled_time(self) -> datetime: ...
     @property
     def cutoff(self) -> datetime: ...
@@ -78,7 +80,7 @@ class Fate(BaseModel):
 
     `outcome` is deleted, skipped, dead or cancelled; `open` while there is none, `planned` while the run waits for a
     person. `observed` is the last look before the outcome, where it was not what had been planned. `attempts` is None
-    where the job's row has left the ledger.
+    where the job's row has left the ledger. Of an undo (`undoes`) what is `deleted` is a delete marker.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -87,6 +89,7 @@ class Fate(BaseModel):
     policy: str
     policy_version: str
     mode: str
+    undoes: str | None
     run_state: str
     scheduled_time: AwareDatetime
     cutoff: AwareDatetime
@@ -112,6 +115,7 @@ class Fate(BaseModel):
             "policy": ran.policy,
             "policy_version": ran.policy_version,
             "mode": ran.mode,
+            "undoes": ran.undoes,
             "scheduled_time": ran.scheduled_time,
             "cutoff": ran.cutoff,
             "planned": SeenItem.of(planned),
