@@ -41,7 +41,7 @@ def controlling(world: World, door: Door, dead_letters: FakeDeadLetters, schedul
         door=door,
         discovery=PlanningDiscovery(world),
         stopping=stopping,
-        pausing=Pausing(stopping, ledger, world.policies, FakeSchedules(on=dict.fromkeys(world.policies, True))),
+        pausing=Pausing(stopping, ledger, world.policies, schedules),
         approving=Approving(ledger, *parts),
         replaying=Replaying(ledger, *parts),
         undoing=Undoing(ledger, evidence, *parts),
