@@ -72,7 +72,7 @@ class RunPreview:
         """What a replay of a job of the run would do now. What cannot be looked at is told as such."""
         if self.run is None:
             return _refused(NotAllowed("unknown_run", f"the ledger holds {job.run_id} no more; resolve the job"))
-        refused = why_not(job, self.run, self.deployed_version)
+        refused = why_not(job, self.run, self.deployed_version, self.ports.clock())
         if refused:
             return _refused(refused)
         try:

@@ -14,10 +14,14 @@ from sexton.job import MAX_REPLAYS, REPLAYED, Job, JobState, job_key, split_id
 from sexton.ledger import Ledger
 from sexton.ports import Clock, Log, Token
 from sexton.run import AT_WORK, ATTENTION, Change, Run, RunId, RunState
+from sexton.run_transitions import KEEP_CLOSED
 from sexton.starting import Policies
 from sexton.table import Applied, Write
 
+OLDEST = KEEP_CLOSED - timedelta(days=30)  # of a run: past it, rows that its books need begin to leave the ledger
+MOST_NOTED = 200  # replays and resolvings that a run's row keeps, which has an end; the jobs' histories have them all
 TRIES = 10  # others replay jobs of the same run at the same time, and each moves its rev
+RESOLVED = "resolved"
 REDRIVE = "redrive"  # the actor of a replay that began in the dead-letter queue
 REDRIVE_REASON = "its message was moved back from the dead-letter queue"
 BELIEVED_AFTER = timedelta(seconds=60)  # a message sent this much later than the death was sent on account of it
@@ -69,7 +73,7 @@ class Replaying:
 
         `request`: of replays that came with one request, each run records the first only. Raises BadJobId,
         UnknownJob, UnknownRun, and NotAllowed: not_dead, resolved, replays_used_up, run_invalidated, run_halted,
-        run_closing, run_undone, policy_changed, moved.
+        run_closing, run_too_old, run_undone, policy_changed, moved.
         """
         return self._replay(find_job(self.ledger, job_id), _replayed(self.clock(), reason, actor, request))
 
@@ -78,7 +82,7 @@ class Replaying:
 
         `request` as in `replay`. Raises BadJobId, UnknownJob, and NotAllowed: not_dead, resolved, moved.
         """
-        change = Change(at=self.clock(), actor=actor, change="resolved", reason=reason, detail=job_id, request=request)
+        change = Change(at=self.clock(), actor=actor, change=RESOLVED, reason=reason, detail=job_id, request=request)
         for _ in range(TRIES):
             job = find_job(self.ledger, job_id)
             refused = _not_dead(job)
@@ -132,7 +136,7 @@ class Replaying:
     def _replay(self, job: Job, change: Change, due: datetime | None = None) -> Replayed:
         for _ in range(TRIES):
             run = self._run(job)
-            refused = why_not(job, run, self._deployed(run))
+            refused = why_not(job, run, self._deployed(run), change.at)
             if refused:
                 raise refused
             if self._applied(job, run, change, due or change.at):
@@ -175,7 +179,7 @@ def find_job(ledger: Ledger, job_id: str) -> Job:
     return job
 
 
-def why_not(job: Job, run: Run, deployed_version: str | None) -> NotAllowed | None:
+def why_not(job: Job, run: Run, deployed_version: str | None, now: datetime) -> NotAllowed | None:
     """The first rule that forbids a replay of the job; None where it may be."""
     refused = _not_dead(job)
     if refused:
@@ -194,6 +198,11 @@ def why_not(job: Job, run: Run, deployed_version: str | None) -> NotAllowed | No
         run.state is RunState.COMPLETED and run.open_pk != ATTENTION
     ):
         return NotAllowed(CLOSING, f"{run.run_id} is just being closed; try again in a minute")
+    if now - run.created_at > OLDEST:
+        return NotAllowed(
+            "run_too_old",
+            f"{run.run_id} is of {run.created_at:%Y-%m-%d}, and the ledger is about to forget it; resolve the job",
+        )
     if run.undone_by:
         return NotAllowed("run_undone", f"{run.run_id} was taken back by {run.undone_by[-1]}; resolve the job")
     if deployed_version != run.policy_version and not run.undoes:
@@ -222,7 +231,9 @@ def _replayed(now: datetime, reason: str, actor: str, request: str | None) -> Ch
 
 
 def _noted(run: Run, change: Change) -> bool:
-    """Whether the run has recorded a change of the same request already."""
-    return change.request is not None and any(
-        (each.request, each.change) == (change.request, change.change) for each in run.changes
+    """Whether the run has recorded a change of the same request already, or has no room for more of its kind."""
+    noted = [each for each in run.changes if each.change in (REPLAYED, RESOLVED)]
+    same = (change.request, change.change)
+    return len(noted) >= MOST_NOTED or (
+        change.request is not None and any((each.request, each.change) == same for each in noted)
     )

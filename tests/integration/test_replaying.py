@@ -15,7 +15,7 @@ from sexton.job import MAX_REPLAYS, Job, JobState
 from sexton.job_history import job_history
 from sexton.policy import Policy
 from sexton.replay_preview import ReplayPreview
-from sexton.replaying import BELIEVED_AFTER, REDRIVE, Replaying
+from sexton.replaying import BELIEVED_AFTER, MOST_NOTED, OLDEST, REDRIVE, Replaying
 from sexton.run import ATTENTION, Change, Run, RunId, RunState
 from sexton.run_transitions import policy_key
 from sexton.status import status
@@ -198,6 +198,17 @@ def test_many_replays_of_one_request_are_one_change_of_the_run() -> None:
     assert run_of(world).replays == 3
 
 
+def test_a_run_s_row_keeps_no_more_than_it_has_room_for() -> None:
+    world = closed_world("app/a.log", "app/b.log", job_size=1)
+    one, two = dead_jobs(world)
+    change = Change(at=world.clock(), actor=ANN, change="replayed", reason=WHY, request="r")
+    world.table.rows[run_of(world).key]["changes"] = [change.to_row()] * (MOST_NOTED - 1)
+    replaying(world).replay(one.job_id, WHY, ANN, "last")
+    replaying(world).replay(two.job_id, WHY, ANN, "too many")
+    assert (len(run_of(world).changes), run_of(world).changes[-1].request) == (MOST_NOTED, "last")
+    assert run_of(world).replays == 2
+
+
 def test_a_replay_while_the_run_is_at_work_leaves_its_state() -> None:
     world = World({"logs-expire": rule(job_size=1)})
     world.fill(["app/a.log", "app/b.log"])
@@ -311,6 +322,14 @@ def test_a_run_that_may_not_go_on_forbids_it(fields: dict[str, object], code: st
     world = closed_world()
     world.table.rows[run_of(world).key].update(fields)
     refused(world, code)
+
+
+def test_a_run_whose_rows_begin_to_leave_the_ledger_is_left_alone() -> None:
+    world = closed_world()
+    world.clock.move_to(run_of(world).created_at + OLDEST + SECOND)
+    refused(world, "run_too_old")
+    world.clock.move_to(run_of(world).created_at + OLDEST)
+    replaying(world).replay(dead_job(world).job_id, WHY, ANN)
 
 
 def test_a_policy_that_was_taken_out_forbids_it() -> None:
