@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gzip
+import inspect
 import json
 import re
 import shutil
@@ -12,11 +13,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import pytest
 import typer.main
-from sexton import item, outcome
+from sexton import approving, item, outcome, replaying
 from sexton.aws import errors as aws_errors
 from sexton.aws.settings import PREFIX, Settings
 from sexton.books import Entry
@@ -150,6 +152,16 @@ def test_every_reason_to_wait_or_to_invalidate_is_explained() -> None:
     found |= set(re.findall(r"append\(f?\"(\w+):", approval))
     assert found
     assert found <= documented
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "why"),
+    [(replaying, "dead-letters", "why"), (approving, "approving", "why it is refused")],
+)
+def test_every_rule_that_forbids_a_change_is_explained(module: ModuleType, name: str, why: str) -> None:
+    refusals = re.findall(r"NotAllowed\(\s*(?:\"(\w+)\"|([A-Z_]+))", inspect.getsource(module))
+    rules = {code or getattr(module, constant) for code, constant in refusals}
+    assert rules - {"paused"} == first_codes(table(f"docs/{name}.md", "code", why, "what to do"))  # of a redrive only
 
 
 # rows, messages, files
