@@ -28,7 +28,7 @@ owner: tests
 schedule: cron(0 3 1 1 ? 2199)
 mode: enforce
 approval: none
-recovery: none
+recovery: {recovery}
 retain: PT1S
 short_retention: true
 action: {action}
@@ -41,7 +41,10 @@ POLICIES = {
     "versions": ("purge", "kind: s3, versions: noncurrent, purge_markers: true, exclude: {tags: {keep: 'yes'}}"),
     "locked": ("purge", "kind: s3, versions: noncurrent"),
     "uploads": ("abort", "kind: s3_uploads"),
+    "undone": ("expire", "kind: s3"),
 }
+UNDOABLE = {"undone"}
+PERSON = "arn:aws:sts::123456789012:assumed-role/Approver/ann"
 PATIENCE = 240.0  # seconds; cold starts and five runs on a busy machine
 
 pytestmark = pytest.mark.timeout(600)
@@ -53,7 +56,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("rights")
     (folder / "policies").mkdir()
     for name, (action, source) in POLICIES.items():
-        (folder / "policies" / f"{name}.yaml").write_text(ABOUT.format(id=name, action=action, source=source))
+        recovery = "versioning" if name in UNDOABLE else "none"
+        text = ABOUT.format(id=name, action=action, source=source, recovery=recovery)
+        (folder / "policies" / f"{name}.yaml").write_text(text)
     with emulators.running(folder, {"AUTH": "true"}, tls=self_signed(folder)) as emulator:
         stages.bootstrap(emulator)
         deployed = stages.deploy(emulator, policies=folder / "policies", worker_timeout=60)
@@ -104,6 +109,8 @@ def reports(stage: Stage) -> dict[str, Any]:
         s3.put_object(Bucket="rights-versions", Key="app/1", Body=b"x", Tagging=tags)
     s3.delete_object(Bucket="rights-versions", Key="app/marker")
     lock_a_version(stage)
+    for number in range(3):
+        s3.put_object(Bucket="rights-undone", Key=f"app/{number}", Body=f"{number}".encode())
     for key in ("app/1", "app/1", "app/2"):
         s3.create_multipart_upload(Bucket="rights-uploads", Key=key)
     time.sleep(3)  # dates are cut to seconds, and what goes is older than one
@@ -149,6 +156,31 @@ def test_the_lock_of_a_version_may_be_read(reports: dict[str, Any]) -> None:
 def test_uploads_may_be_listed_and_aborted(stage: Stage, reports: dict[str, Any]) -> None:
     assert ending(reports["uploads"]) == {"deleted": 3}
     assert "Uploads" not in stage.client("s3").list_multipart_uploads(Bucket="rights-uploads")
+
+
+def test_an_undo_is_started_planned_and_carried_out(stage: Stage, reports: dict[str, Any]) -> None:
+    s3, run = stage.client("s3"), reports["undone"]["run_id"]
+    assert (ending(reports["undone"]), s3.list_objects_v2(Bucket="rights-undone")["KeyCount"]) == ({"deleted": 3}, 0)
+
+    started = ask(stage, "Approve", {"change": "run_undo", "run_id": run, "reason": "it was wrong"})["result"]
+    (report,) = wait_for_reports(stage, [started["run_id"]])
+
+    assert (ending(report), report["undoes"], report["started_by"]) == ({"deleted": 3}, run, PERSON)
+    contents = [s3.get_object(Bucket="rights-undone", Key=f"app/{number}")["Body"].read() for number in range(3)]
+    assert contents == [b"0", b"1", b"2"]
+    assert started["held"] == ["s3://rights-undone/app/"]
+
+
+def ask(stage: Stage, door: str, request: dict[str, str]) -> Any:
+    """Ask for a change as the Function URL would have IAM name the caller."""
+    functions = stage.client("lambda").get_paginator("list_functions").paginate()
+    names = (each["FunctionName"] for page in functions for each in page["Functions"])
+    (name,) = (name for name in names if f"{door}Control" in name)
+    event = {"requestContext": {"authorizer": {"iam": {"userArn": PERSON}}}, "body": json.dumps(request)}
+    reply = stage.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event))
+    answer = json.loads(reply["Payload"].read())
+    assert answer.get("statusCode") == 200, answer
+    return json.loads(answer["body"])
 
 
 def ending(report: dict[str, Any]) -> dict[str, int]:
