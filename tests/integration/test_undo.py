@@ -184,6 +184,66 @@ def test_an_invalidated_run_is_undone_as_far_as_it_came() -> None:
     assert world.bucket().keys() == OLD
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_receipts_that_name_an_object_s_version_remove_nothing(restored: bool) -> None:
+    """Only delete markers ever go, whatever a receipt says."""
+    world = a_world(["app/a"])
+    marker, version = world.bucket().version_ids("app/a")
+    if restored:
+        world.bucket().delete_version("app/a", marker)
+    (file,) = job(world, RUN).outcome_files
+    world.evidence.files[file] = world.evidence.files[file].replace(marker.encode(), version.encode())
+
+    undone(world)
+
+    assert tally(world, UNDO) == {"skipped:changed": 1}
+    assert version in world.bucket().version_ids("app/a")
+
+
+def test_a_version_written_between_the_look_and_the_removal_stays() -> None:
+    world = a_world(["app/a"])
+    undo(world)
+    world.tick()
+    world.trace.calm()
+    world.trace.at(6, lambda: world.bucket().put("app/a", b"new"))
+    world.work()
+    assert world.trace.names[5] == "bucket.remove_versions"
+
+    world.settle()
+
+    newer, old = world.bucket().version_ids("app/a")
+    assert world.bucket().current("app/a") == world.bucket().versions["app/a"][1].item
+    assert newer != old
+    assert world.bucket().markers("app/a") == 0
+
+
+def test_a_lost_reply_of_a_removal_is_no_proof_of_a_restoration() -> None:
+    world = a_world()
+    world.bucket().fail_next("remove_versions", UNSURE)
+
+    undone(world)
+
+    assert world.bucket().keys() == OLD
+    assert tally(world, UNDO) == {"deleted": 4, "deleted:absent_after_attempt": 3}
+
+
+def test_a_missing_right_halts_the_undo_and_it_goes_on_once_that_is_mended() -> None:
+    world = a_world()
+    world.bucket().failures = dict.fromkeys(OLD, DENIED)
+    undo(world)
+    for _ in range(3):
+        world.tick()
+        world.work()
+        world.clock.advance(60)
+    assert world.run({"run_id": UNDO}).state is RunState.HALTED
+
+    world.bucket().failures = {}
+    world.stopping().resume_run(UNDO, REASON, PERSON)
+    world.settle()
+
+    assert world.bucket().keys() == OLD
+
+
 def test_a_key_that_xml_cannot_carry_comes_back() -> None:
     world = a_world(["app/a", "app/b\x01", "app/c"])
 
