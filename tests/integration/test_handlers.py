@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from sexton.aws.edge import wired
 from sexton.aws.table import DynamoTable
 from sexton.errors import BadEvent, CallFailed, Failure, ReasonClass
+from sexton.instant import ms
 from sexton.reconcile import TickFailed
 
 from tests.fakes.calls import Calls
 from tests.fakes.world import policy
 from tests.integration import on_moto
-from tests.integration.on_moto import Functions
+from tests.integration.on_moto import LATER, Functions
 
 SOURCE = {"kind": "s3", "bucket": "items", "prefixes": ["app/"]}
 POLICY = policy(source=SOURCE)
@@ -122,6 +123,30 @@ def test_a_batch_of_which_all_fails_names_all(functions: Functions) -> None:
     records = functions.receive()
     answer = functions.invoke("worker", {"Records": records})
     assert answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in records]}
+
+
+def test_a_message_that_sqs_says_was_sent_after_the_death_replays_its_job(functions: Functions) -> None:
+    functions.deploy(POLICY)
+    functions.put(["app/1"])
+    answer = functions.trigger()
+    (record,) = functions.receive()
+    (part,) = (each["Key"] for each in functions.s3.list_objects_v2(Bucket="evidence", Prefix="plans/")["Contents"])
+    kept = functions.s3.get_object(Bucket="evidence", Key=part)
+    functions.s3.delete_object(Bucket="evidence", Key=part)
+    functions.invoke("worker", {"Records": [record]})
+    functions.s3.put_object(
+        Bucket="evidence", Key=part, Body=kept["Body"].read(), ContentEncoding=kept.get("ContentEncoding", "")
+    )
+    assert len(functions.logged("job_died")) == 1
+    died = datetime.now(UTC) + LATER
+    for seconds, ended in ((30, 0), (62, 1)):
+        sent = {"SentTimestamp": str(ms(died + timedelta(seconds=seconds)))}
+        functions.invoke("worker", {"Records": [record | {"attributes": record["attributes"] | sent}]})
+        assert len(functions.logged("job_succeeded")) == ended
+    assert len(functions.logged("redriven_early")) == len(functions.logged("job_replayed")) == 1
+    assert functions.keys() == []
+    functions.tick()
+    assert functions.run(answer).balanced
 
 
 def test_a_refused_event_is_answered_to_a_person_and_raised_to_a_schedule(functions: Functions) -> None:
