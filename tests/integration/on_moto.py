@@ -1,4 +1,4 @@
-"""The three functions as Lambda runs them, on moto: real handlers, real adapters, one process."""
+"""The functions as Lambda runs them, on moto: real handlers, real adapters, one process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sexton.run import Run, RunId
 from tests.fakes.calls import Calls, counting
 
 REGION = "eu-central-1"
-HANDLERS = ("discovery", "worker", "reconciler")
+HANDLERS = ("discovery", "worker", "reconciler", "control")
 LATER = timedelta(days=60)  # the functions' clock is so far ahead: what moto holds has had its time
 
 
