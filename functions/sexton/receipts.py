@@ -17,6 +17,7 @@ from sexton.run import RunId
 
 PLACED = "placed"  # a delete marker that the run placed, by its id: what an undo removes
 UNPROVEN = "unproven"  # gone after an attempt that left no record: no marker can be told to be the run's
+NULL = "null"  # the id of a marker placed while versioning was suspended: others bear it too, and what it hid is lost
 NOT_DELETED = "not_deleted"  # the run skipped it
 ENTRIES = 2  # that a listing of versions has at least for each object that was deleted: it, and its marker
 
@@ -76,8 +77,8 @@ def _read(evidence: Evidence, job: Job) -> Receipts:
 def _kind(recorded: Recorded) -> str:
     if recorded.name.partition(":")[0] != Ending.DELETED:
         return NOT_DELETED
-    proven = recorded.fields.get("marker_version_id") and not recorded.fields.get("unproven")
-    return PLACED if proven else UNPROVEN
+    named = recorded.fields.get("marker_version_id") not in (None, "", NULL)
+    return PLACED if named and not recorded.fields.get("unproven") else UNPROVEN
 
 
 def _marker(recorded: Recorded) -> Item:

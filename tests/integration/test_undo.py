@@ -170,6 +170,21 @@ def test_proven_markers_come_back_beside_unproven_ones() -> None:
     assert run.scanned == {"placed": 4, "unproven": 3}
 
 
+def test_a_marker_placed_while_versioning_was_suspended_hides_nothing_that_could_come_back() -> None:
+    world = World({"logs-expire": rule()}, versioning="Enabled")
+    world.fill(OLD)
+    world.trigger(at=START)
+    world.work(2)
+    world.bucket().state = "Suspended"
+    world.settle()
+    assert world.bucket().version_ids("app/6")[0] == "null"
+
+    run = undone(world)
+
+    assert world.bucket().keys() == OLD[:6]
+    assert run.scanned == {"placed": 6, "unproven": 1}
+
+
 def test_an_invalidated_run_is_undone_as_far_as_it_came() -> None:
     world = World({"logs-expire": rule()}, versioning="Enabled")
     world.fill(OLD)
