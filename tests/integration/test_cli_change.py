@@ -387,6 +387,7 @@ def test_who_may_not_look_into_the_queue_has_the_list_all_the_same(desk: Desk, m
 def test_a_redrive_is_followed_to_its_end(desk: Desk) -> None:
     desk.dead(2)
     desk.bury()
+    desk.world.clock.advance(61)  # a message that is sent sooner after a death may be an old copy
     desk.meanwhile = desk.control.dead_letters.finish
     said = desk.sexton("dlq", "redrive", "--max-rate", "50", *WHY)
     assert said.code == 0
@@ -394,9 +395,7 @@ def test_a_redrive_is_followed_to_its_end(desk: Desk) -> None:
     assert "about 2" in said.out
     status = desk.sexton("dlq", "redrive", "--status", "--json").json
     assert (status["status"], status["moved"], status["max_rate"]) == ("COMPLETED", 2, 50)
-    for _ in range(2):  # a message that comes while the run is being closed is kept, and comes again
-        desk.world.settle()
-        desk.world.clock.advance(desk.world.queue.visibility)
+    desk.world.settle()
     assert not desk.world.bucket().list("app/").items
 
 
