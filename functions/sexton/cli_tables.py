@@ -215,8 +215,8 @@ def _troubles(found: Status) -> Iterator[RenderableType]:
         yield ""
     for what, stopped in (("paused", found.paused), ("held", found.holds)):
         if stopped:
-            rows = ((each.scope, when(each.since), each.actor, each.reason) for each in stopped)
-            yield table((what, "since", "by", "because"), rows)
+            told = ((each.scope, when(each.since), each.actor, each.reason) for each in stopped)
+            yield table((what, "since", "by", "because"), told)
             yield ""
     if found.skipped_triggers:
         skipped = ((s.run_id, when(s.at), s.why, s.open_run) for s in found.skipped_triggers)
