@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from sexton.errors import CallFailed, Failure, ReasonClass
@@ -110,8 +111,8 @@ class Boundary(Trace):
 
     def _begin(self, request: Request) -> None:
         """Decide what becomes of a request, and when."""
-        name, strikes = str(request.call), self.weather.strikes
-        there = self._takes()
+        name, strikes = str(request.call), partial(self._strikes, request)
+        there = self._takes(request)
         if self._poisoned(request.call):
             self.weather.happened[Fault.POISON] += 1
             return self._later(there, lambda: self.scheduler.kill(request.task))
@@ -131,11 +132,11 @@ class Boundary(Trace):
     def _act_and_answer(self, request: Request) -> None:
         if not (request.task.alive or request.sent):
             return
-        came, strikes, name = self._act(request), self.weather.strikes, str(request.call)
-        back = 0.0 if self.weather.random.random() < 0.6 else self._takes()
+        came, strikes, name = self._act(request), partial(self._strikes, request), str(request.call)
+        back = 0.0 if self.weather.random.random() < 0.6 else self._takes(request)
         if strikes(Fault.KILLED_AFTER):
             self._later(back, lambda: self.scheduler.kill(request.task))
-        elif name in WRITES | REMOVALS and any(strikes(Fault.REPLY_LOST) for _ in range(4 if name in REMOVALS else 1)):
+        elif name in WRITES | REMOVALS and strikes(Fault.REPLY_LOST):
             self._answer(back, request, CallFailed(LOST_REPLY))
         elif name in WRITES and not isinstance(came, CallFailed) and strikes(Fault.REPEATED):
             request.sent = True
@@ -145,10 +146,13 @@ class Boundary(Trace):
         else:
             self.scheduler.resume(request.task, came)
 
-    def _takes(self) -> float:
+    def _strikes(self, request: Request, kind: Fault) -> bool:
+        return self.weather.strikes_call(kind, request.task.kind, str(request.call))
+
+    def _takes(self, request: Request) -> float:
         """How long a request or a reply is under way."""
         random = self.weather.random.random()
-        if self.weather.strikes(Fault.SLOW):
+        if self._strikes(request, Fault.SLOW):
             return 1 + random * (LONGEST - 1)
         return 0.01 + random * 0.2
 
@@ -171,10 +175,10 @@ class Boundary(Trace):
         rows = _rows(call, service) if name in TABLE_WRITES else {}
         before = _standing(service) if name in REMOVALS else {}
         if name == "queue.send":
-            self._refuse_some(cast(FakeQueue, service), cast("Sequence[Send]", call.args[0]))
+            self._refuse_some(request, cast(FakeQueue, service))
         result = _carried_out(request)
         if name in REMOVALS:
-            result = self._some_unsure(name, result)
+            result = self._some_unsure(request, result)
         changed = tuple(
             Changed(key, old, new)
             for key, old in rows.items()
@@ -184,13 +188,14 @@ class Boundary(Trace):
         self.seen(Effect(self.scheduler.clock(), request.task, call, result, service, changed, gone))
         return result
 
-    def _refuse_some(self, queue: FakeQueue, messages: Sequence[Send]) -> None:
-        queue.refusals = {each.id: TOO_FAST for each in messages if self.weather.strikes(Fault.SEND_REFUSED)}
+    def _refuse_some(self, request: Request, queue: FakeQueue) -> None:
+        messages = cast("Sequence[Send]", request.call.args[0])
+        queue.refusals = {each.id: TOO_FAST for each in messages if self._strikes(request, Fault.SEND_REFUSED)}
 
-    def _some_unsure(self, name: str, result: object) -> object:
+    def _some_unsure(self, request: Request, result: object) -> object:
         if isinstance(result, Mapping):
-            return {key: UNSURE if self.weather.strikes(Fault.KEY_UNSURE) else came for key, came in result.items()}
-        return UNSURE if self.weather.strikes(Fault.KEY_UNSURE) else result
+            return {key: UNSURE if self._strikes(request, Fault.KEY_UNSURE) else came for key, came in result.items()}
+        return UNSURE if self._strikes(request, Fault.KEY_UNSURE) else result
 
 
 class _Wrapped:

@@ -65,6 +65,11 @@ SELDOM = {
 }
 # So many kinds of these would keep most histories from going anywhere, that each is in fewer of them.
 OBSTACLES = {Fault.DELETED, Fault.LOCKED, Fault.DENIED, Fault.REWRITTEN, Fault.REWRITTEN_SAME, Fault.DEPLOYED}
+# Calls, by how their names begin, that fare worse in a history: much trouble in one place is another story than a
+# little everywhere.
+FOCUSES = ("none", "none", "bucket.remove", "bucket.remove", "table.write", "evidence.put", "queue", "bucket.list")
+VICTIMS = (("worker",), ("worker",), ("worker", "tick"), ("discovery",), ("worker", "discovery", "tick", "person"))
+WORSE = 12
 PRESENT = 0.4  # of the histories have a kind at all
 
 
@@ -78,17 +83,25 @@ class Weather:
     random: Random
     likely: dict[Fault, float]
     happened: Counter[str]
+    focus: str = ""  # the calls that fare worse than all others
+    victims: tuple[str, ...] = ()  # whose calls fare badly at all
     calm: bool = True  # nothing goes wrong now
 
     @staticmethod
     def drawn(random: Random) -> Weather:
         """Each kind is in about two of five histories; how often it happens there varies by a factor of ten."""
         likely = {kind: _rate(random, kind) if random.random() < _presence(kind) else 0.0 for kind in Fault}
-        return Weather(random, likely, Counter())
+        return Weather(random, likely, Counter(), random.choice(FOCUSES), random.choice(VICTIMS))
 
-    def strikes(self, kind: Fault) -> bool:
+    def strikes_call(self, kind: Fault, who: str, call: str) -> bool:
+        """Whether this kind happens to a call, of somebody whom it may happen to."""
+        return who in self.victims and self.strikes(kind, call)
+
+    def strikes(self, kind: Fault, call: str = "") -> bool:
         """Whether this kind happens now; if it does it is counted."""
         rate = self.likely[kind]
+        if rate and call and call.startswith(self.focus):
+            rate = min(0.6, rate * WORSE)
         if rate and not self.calm and self.random.random() < rate:
             self.happened[kind] += 1
             return True
@@ -101,4 +114,4 @@ def _presence(kind: Fault) -> float:
 
 def _rate(random: Random, kind: Fault) -> float:
     rate: float = 10 ** random.uniform(-2.1, -1.1)
-    return min(0.7, rate * 8) if kind in SELDOM else rate
+    return min(0.5, rate * 5) if kind in SELDOM else rate

@@ -86,7 +86,8 @@ class History:
             self._troubles(self.scenario.minutes)
             self._calm()
             if self.random.random() < COME_AGAIN:
-                self._troubles(self.random.randint(3, 12))
+                self.operator.look_back()
+                self._troubles(self.random.randint(4, 8))
                 self._calm()
             if self.random.random() < TIDIED_UP:
                 self._tidy_up()
@@ -101,7 +102,7 @@ class History:
         self.weather.calm, self.world.ticking, begun = False, True, self.scheduler.seconds
         for policy_id in self.scenario.policies:
             for _ in range(self.random.choice((1, 1, 2))):
-                self._schedule(policy_id, int(begun + self.random.uniform(0, minutes * 30)))
+                self._schedule(policy_id, int(begun + self.random.uniform(0, minutes * 10)))
         self.world.keep_ticking()
         self.outside.keep_acting()
         self.operator.keep_acting()
@@ -135,7 +136,7 @@ class History:
         while not self._settled():
             if self.scheduler.seconds > end:
                 raise Violation(f"still open after {timedelta(seconds=CALM_WITHIN)}: {sorted(self._open())}")
-            self.scheduler.run(until=self.scheduler.seconds + self._quiet_for())
+            self.scheduler.run(until=self.scheduler.seconds + max(self._quiet_for(), 2 * TICK))
             self.world.invoke_tick()
             self.scheduler.run(until=self.scheduler.seconds + TICK)
 

@@ -18,7 +18,7 @@ from tests.simulation.oracles.rows import is_job, is_run
 from tests.simulation.scheduling import Ended
 from tests.simulation.simulated import SimulatedWorld
 
-EVERY = 45.0  # seconds, on average, somebody does something
+EVERY = 20.0  # seconds, on average, somebody does something
 LIMIT = 30.0  # seconds of the control function
 WHY = "because the simulation says so"
 ONE, OTHER = "arn:aws:sts::1:assumed-role/Operator/ada", "arn:aws:sts::1:assumed-role/Approver/bob"
@@ -44,6 +44,7 @@ class Act(StrEnum):
     UNDO = "a person undoes a run"
 
 
+DRASTIC = {Act.INVALIDATE, Act.PAUSE_ALL, Act.PAUSE}  # what keeps everything else from happening
 Body = Callable[[], object]
 
 
@@ -69,7 +70,7 @@ class Operator:
             Act.RESOLVE: lambda: self._of_dead(lambda job: self._replaying().resolve(job, WHY, ONE)),
             Act.UNDO: self._undo,
         }
-        self._mine = [act for act in Act if self.random.random() < 0.5]
+        self._mine = [act for act in Act if self.random.random() < (0.15 if act in DRASTIC else 0.4)]
         self._mine += [Act.RESUME, Act.RESUME] if {Act.PAUSE, Act.PAUSE_ALL} & {*self._mine} else []
 
     def keep_acting(self) -> None:
@@ -81,6 +82,11 @@ class Operator:
         if body is not None:
             self._do(act, body)
         self.world.scheduler.after(self.random.expovariate(1 / EVERY), self.keep_acting)
+
+    def look_back(self) -> None:
+        """From now on they think of what has ended, too."""
+        self._mine += [Act.REPLAY, Act.RESOLVE, Act.UNDO, Act.REISSUE]
+        self.active = True
 
     def tidy_up(self) -> int:
         """End every pause, and every wait for a person; returns how many there were."""

@@ -18,7 +18,7 @@ from tests.simulation.simulated import SimulatedWorld
 
 DENIED = Failure(ReasonClass.PERMANENT, "AccessDenied", "access denied by a bucket policy")
 REDRIVE_COUNTS = timedelta(seconds=60)  # after a job's death
-EVERY = 12.0  # seconds, on average, something happens
+EVERY = 10.0  # seconds, on average, something happens
 
 
 class Outside:
@@ -167,8 +167,8 @@ class Outside:
         return message and f"loses {message.message_id}"
 
     def _forge(self) -> str | None:
-        """A message that claims what the ledger does not say."""
-        if not self.world.queue.sent:
+        """A message that claims what the ledger does not say; a few of them are as good as many."""
+        if not self.world.queue.sent or self.weather.happened[Fault.FORGED] > 1:
             return None
         claims = json.loads(self.random.choice(self.world.queue.sent).body)
         other = {"end": claims["end"] + 1, "job_id": claims["job_id"] + ".0001", "policy_version": "0" * 64}

@@ -47,8 +47,8 @@ class Scenario:
     @staticmethod
     def drawn(random: Random) -> Scenario:
         """One to three policies, most of them alone; seldom two on the same objects."""
-        scenario = Scenario(random, minutes=random.randint(6, 30))
-        for number in range(random.choice((1, 1, 1, 2, 2, 3))):
+        scenario = Scenario(random, minutes=random.randint(6, 14))
+        for number in range(random.choice((1, 1, 1, 1, 2, 3))):
             scenario._add_policy(number)
         return scenario
 
@@ -84,7 +84,7 @@ class Scenario:
             job_size=random.choice((2, 3, 5)),
             limits=limits,
             mode="report" if random.random() < 0.12 else "enforce",
-            approval=random.choice(("none", "none", "none", "none", "none", "first", "always")),
+            approval=random.choice(("none", "none", "none", "none", "none", "none", "first", "always")),
         )
         source = made.source.model_copy(update={"bucket": bucket})
         return Policy.model_validate({**made.model_dump(exclude_defaults=True), "source": source.model_dump()})
@@ -101,7 +101,7 @@ class Scenario:
                 self._fill_bucket(rule, bucket, world)
 
     def _fill_bucket(self, rule: Rule, bucket: FakeBucket, world: World) -> None:
-        for number in range(self.random.randint(3, 14)):
+        for number in range(self.random.randint(3, 12)):
             key = f"app/{number:02d}" + ("\x01" if self.random.random() < 0.05 else "")
             for age in self._ages(rule):
                 world.clock.move_to(START - age)

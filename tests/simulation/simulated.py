@@ -22,7 +22,7 @@ from tests.simulation.scheduling import Ended, Scheduler, Task
 
 TICK = 60.0
 WORKERS = 3  # at once
-RECEIVES = 6  # of one message, before it goes to the dead-letter queue
+RECEIVES = 4  # of one message, before it goes to the dead-letter queue
 LONGEST_SKEW = 2.0  # seconds, either way
 DISCOVERY_LIMIT, TICK_LIMIT = 300.0, 300.0
 RETRIED_AFTER = (60.0, 120.0)  # an asynchronous invocation that failed, twice
@@ -44,7 +44,7 @@ class SimulatedWorld(World):
         self.scheduler, self.weather, self.sight = scheduler, weather, sight
         super().__init__(policies=dict(policies), clock=scheduler.clock)
         self.trace: Boundary = Boundary(scheduler, weather, self._seen)
-        self.table = FakeTable(page_size=weather.random.choice((2, 5, 1000)))
+        self.table = FakeTable(page_size=weather.random.choice((3, 1000, 1000)))
         self.queue = FakeQueue(self.clock, visibility=self.queue.visibility, max_receive_count=RECEIVES)
         self.jitter = lambda ceiling: weather.random.uniform(0, ceiling)
         self.deployed = {policy_id: (policy, policy) for policy_id, policy in policies.items()}
