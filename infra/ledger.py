@@ -67,8 +67,14 @@ class Ledger(Construct):
         self._grant_rows(control, OPERATOR_ROWS)
 
     def grant_approve(self, control: iam.IRole) -> None:
-        """Read any row; write rows of policies with their runs, and of holds: no job."""
+        """Read any row; write rows of policies with their runs, and of holds: no job.
+
+        An undo of a policy with many prefixes is started on the condition that their holds stand.
+        """
         self._grant_rows(control, APPROVER_ROWS)
+        iam.Grant.add_to_principal(
+            grantee=control, actions=["dynamodb:ConditionCheckItem"], resource_arns=[self.table.table_arn]
+        )
 
     def _grant_rows(self, role: iam.IRole, written: Sequence[str]) -> None:
         arns = [self.table.table_arn]

@@ -225,7 +225,7 @@ class Controlling:
     def _trigger(self, asked: RunStart, actor: str) -> Mapping[str, object]:
         given = asked.model_dump(include={"policy", "mode", "reissue"}, exclude_none=True)
         at = asked.scheduled_time or rfc3339(self.clock().replace(microsecond=0))
-        return {**given, "scheduled_time": at, "started_by": actor}
+        return {**given, "scheduled_time": at, "started_by": actor, "reason": asked.reason}
 
 
 def _marked(caller: Caller | None, body: Mapping[str, object]) -> Mapping[str, object]:

@@ -52,11 +52,13 @@ def create(
     covers: Sequence[datetime] = (),
     covers_total: int = 0,
     covered_until: datetime | None = None,
+    asked: Change | None = None,
 ) -> list[Write]:
     """- -> planning, and the slot: the run is absent and the policy has no open run.
 
     `covers`: missed times that the run takes care of, the latest of `covers_total`. `covered_until`: up to when
-    the policy's schedule is taken care of with this run; None where it does less than the policy says.
+    the policy's schedule is taken care of with this run; None where it does less than the policy says. `asked`: a
+    person's request.
     """
     run = Write(
         run_id.key,
@@ -77,6 +79,7 @@ def create(
             "open_sk": open_sk(run_id),
             **({"covers": [ms(at) for at in covers], "covers_total": covers_total} if covers_total else {}),
         },
+        append=_noted(asked),
         add={"rev": 1},
     )
     slot = Write(

@@ -21,7 +21,7 @@ from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Token
 from sexton.problem import in_words
 from sexton.retain import cutoff
-from sexton.run import Mode, RunId, RunState
+from sexton.run import Change, Mode, RunId, RunState
 from sexton.table import Applied
 
 Policies = Mapping[str, Policy]
@@ -32,7 +32,7 @@ DATE_AND_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:")
 
 
 class Trigger(BaseModel):
-    """What asks for a run: the schedule's input, or a person's `run start`.
+    """What asks for a run: the schedule's input, or a person's `run start`, which has a `reason`.
 
     `mode` can only narrow what the policy says. `plan: false` creates the run and leaves planning to a resume.
     """
@@ -45,6 +45,7 @@ class Trigger(BaseModel):
     reissue: bool = False
     plan: bool = True
     started_by: str = SCHEDULE
+    reason: str | None = None
 
     @field_validator("scheduled_time", mode="before")
     @classmethod
@@ -158,6 +159,7 @@ class Starting:
                 covers=covers.times,
                 covers_total=covers.total,
                 covered_until=covered_until(row, run_id.scheduled_time) if whole else None,
+                asked=_asked(trigger, now),
             )
         )
         if isinstance(written, Applied):
@@ -192,6 +194,13 @@ class Starting:
                 ", or --reissue once it is invalidated"
             )
         return Started(str(run_id))
+
+
+def _asked(trigger: Trigger, now: datetime) -> Change | None:
+    """What is kept of a person's request; a schedule gives no reason."""
+    if trigger.reason is None:
+        return None
+    return Change(at=now, actor=trigger.started_by, change="started", reason=trigger.reason)
 
 
 def narrowed(policy_mode: Mode, asked: Mode | None) -> Mode:

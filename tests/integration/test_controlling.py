@@ -187,6 +187,7 @@ def test_a_started_run_knows_who_asked_and_is_planned_at_once(counter: Counter) 
     assert started["created"]
     run = counter.world.run(started)
     assert (run.started_by, run.state) == (ADA.actor, "draining")
+    assert [(each.change, each.actor, each.reason) for each in run.changes] == [("started", ADA.actor, "because")]
     assert counter.result("run_start", policy="logs-expire")["created"] is False
 
 
