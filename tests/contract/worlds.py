@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from sexton import ports
 from sexton.aws.bucket import S3Bucket
 from sexton.aws.clients import Clients
+from sexton.aws.dead_letters import SqsDeadLetters
 from sexton.aws.events import EventBridgeEvents
 from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import LambdaDiscovery
@@ -26,6 +27,7 @@ from sexton.errors import CallFailed, Failure
 from sexton.item import Item
 
 from tests.fakes.bucket import FakeBucket
+from tests.fakes.dead_letters import FakeDeadLetters
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.queue import FakeQueue
 from tests.fakes.recorder import LOST_REPLY
@@ -81,6 +83,8 @@ class QueueHands(Protocol):
     def ack(self, receipt: str) -> None: ...
 
     def dead(self) -> list[str]: ...
+
+    def dead_letters(self) -> ports.DeadLetters: ...
 
 
 class World(Protocol):
@@ -216,6 +220,9 @@ class _FakeQueueHands:
 
     def dead(self) -> list[str]:
         return [each.message.body for each in self.fake.dead if each.message.source_arn]
+
+    def dead_letters(self) -> ports.DeadLetters:
+        return FakeDeadLetters(self.fake, self.fake.clock)
 
 
 _NUMBERS = count(1)
@@ -409,6 +416,9 @@ class _SqsHands:
     def dead(self) -> list[str]:
         found = [_delivery(each) for each in self._messages(self.dead_url)]
         return [each.body for each in found if each.source_arn]
+
+    def dead_letters(self) -> ports.DeadLetters:
+        return SqsDeadLetters(self.clients.sqs, self.dead_url)
 
     def _messages(self, url: str) -> Sequence[Mapping[str, Any]]:
         answer = self.clients.sqs.receive_message(
