@@ -15,28 +15,45 @@ pytestmark = pytest.mark.usefixtures("begun")  # so that recovery from the crash
 DENIED, FORGED = "e2e-denied", "e2e-forged"
 REFUSAL = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>AccessDenied</Code><Message>User is not authorized to perform: s3:DeleteObject</Message></Error>"""
+CLOSED_SECONDS = 150
 MOVED_SECONDS = 150  # a message is received fifteen times before SQS moves it
 
 
 @pytest.fixture(scope="module")
 def denied(site: Site, proxy: Proxy) -> tuple[str, Rule]:
-    """A run whose worker may not delete, at its end."""
+    """A run whose worker may not delete, at its end: each time that it was halted for that, it was resumed."""
     site.fill(DENIED, numbered("denied/", 15))
     site.age()
     refused = proxy.add(Rule("s3:DeleteObjects", (f"/{DENIED}",), Strike.ANSWER, times=1000, answer=(403, REFUSAL)))
     run_id = site.start("denied")
-    site.closed(run_id)
+
+    def closed() -> bool:
+        site.tick()
+        run = site.show(run_id)
+        if run["state"] == "halted":
+            site.told("run", "resume", run_id, "--reason", "perhaps it goes now")
+        return run["closed_at"] is not None
+
+    until(closed, CLOSED_SECONDS, f"{run_id} is closed")
     return run_id, refused
 
 
-def test_a_job_that_fails_for_good_is_dead_at_once(site: Site, denied: tuple[str, Rule]) -> None:
-    """One attempt each, however often its message comes again."""
+def test_a_refusal_for_good_halts_the_run_before_anything_dies_of_it(site: Site, denied: tuple[str, Rule]) -> None:
+    changes = site.show(denied[0])["changes"]
+    stops = [(each["change"], each["actor"]) for each in changes if each["change"] in ("halted", "resumed")]
+
+    assert stops[0] == ("halted", "sexton")
+    assert [change for change, _ in stops] == ["halted", "resumed"] * (len(stops) // 2)
+
+
+def test_a_job_that_is_refused_again_is_dead_at_once(site: Site, denied: tuple[str, Rule]) -> None:
+    """It was given back once, and then tried once more, however often its message comes again."""
     run_id, refused = denied
     run = site.show(run_id)
 
     assert (run["state"], run["balanced"], run["deleted"]) == ("completed", True, 0)
     assert run["dead"] == {"AccessDenied": 15}
-    assert len(refused.struck) == 2
+    assert len(refused.struck) == 2 * 2
     assert len(site.keys(DENIED)) == 15
     assert site.told("verify", run_id)["holds"]
     assert site.sexton("run", "watch", run_id).code == 1
@@ -72,7 +89,7 @@ def test_a_dead_jobs_message_comes_to_the_dead_letter_queue_by_redrive(site: Sit
     assert {json.loads(message["Body"])["job_id"] for message in messages} == {
         letter["job_id"] for letter in site.told("dlq", "list") if letter["run_id"] == run_id
     }
-    assert len(refused.struck) == 2
+    assert len(refused.struck) == 2 * 2
 
 
 def forgeries(messages: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:
