@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.approving import Approving
 from sexton.aws.edge import clock, event_log, token, wired
 from sexton.aws.function_url import answered, body_of, caller_of
+from sexton.aws.logs import raising_redacted, redacting_logger
 from sexton.aws.policies import deployed
 from sexton.change_request import Door
 from sexton.controlling import Controlling
@@ -20,9 +20,10 @@ from sexton.stopping import Stopping
 from sexton.strays import Straying
 from sexton.undoing import Undoing
 
-logger = Logger()
+logger = redacting_logger()
 
 
+@raising_redacted
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, object]:
     """Answers `{"result"}` or `{"error": {"code", "message", "hint"}}`, with the status that says which."""

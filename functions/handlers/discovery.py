@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.aws.edge import clock, event_log, time_left, token, wired
+from sexton.aws.logs import raising_redacted, redacting_logger
 from sexton.aws.policies import deployed
 from sexton.discovering import Discovering
 from sexton.dispatch import Dispatching
@@ -14,9 +14,10 @@ from sexton.ledger import Ledger
 from sexton.planning import Planning
 from sexton.starting import Starting
 
-logger = Logger()
+logger = redacting_logger()
 
 
+@raising_redacted
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, object]:
     """Answers `{"run_id", "state", "created", "skipped"}`, or `{"error": {"code", "message"}}` for a refused event."""

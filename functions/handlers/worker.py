@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.aws.edge import clock, event_log, jitter, time_left, token, wired
+from sexton.aws.logs import raising_redacted, redacting_logger
 from sexton.aws.policies import deployed
 from sexton.instant import from_ms
 from sexton.ledger import Ledger
 from sexton.working import Answer, Delivery, Working
 
-logger = Logger()
+logger = redacting_logger()
 
 
+@raising_redacted
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Answers with the messages that are kept, in Lambda's form for partial batch failures."""
