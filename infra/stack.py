@@ -168,6 +168,8 @@ class SextonStack(Stack):
             "ReconcilerFunctionName": self.functions.reconciler.function.function_name,
             "TopicArn": self.alarms.topic.topic_arn,
             "RedriveRoleArn": self.queue.redrive_role.role_arn,
+            "OperateFunctionName": self.control.operator.control.function.function_name,
+            "ApproveFunctionName": self.control.approver.control.function.function_name,
             "OperateUrl": self.control.operator.url.url,
             "ApproveUrl": self.control.approver.url.url,
             "ViewerPolicyArn": self.access.viewer.managed_policy_arn,

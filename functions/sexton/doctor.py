@@ -148,14 +148,14 @@ def could_not_look(name: CheckName, of: str, failure: Failure, needs: str) -> Ch
 def clock(skew: timedelta) -> Check:
     """How far this machine's clock is ahead of AWS's (behind, if negative), known to a second or two.
 
-    The functions run by AWS's clock. This one makes the scheduled time of a `run start` without `--at`.
+    The functions run by AWS's clock. By this one requests are signed, and what is shown is this old.
     """
     name, of, off = CheckName.CLOCK, "this machine", abs(skew)
     if off < SKEW_WARNING:
         return Check.ok(name, of, f"within {SKEW_WARNING.seconds} s of AWS's clock")
     found = f"{off.total_seconds():.0f} s {'ahead of' if skew > timedelta() else 'behind'} AWS's clock"
     verdict = Check.failed if off > SKEW_FAILED else Check.warning
-    return verdict(name, of, found, "set the clock by NTP: it is the scheduled time of a `run start` without --at")
+    return verdict(name, of, found, "set the clock by NTP: AWS refuses requests that were signed minutes off")
 
 
 def versions(deployed: Mapping[str, str], local: Sequence[Policy] | None) -> Iterable[Check]:

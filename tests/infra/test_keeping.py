@@ -18,6 +18,8 @@ OUTPUTS = {
     "ReconcilerFunctionName",
     "TopicArn",
     "RedriveRoleArn",
+    "OperateFunctionName",
+    "ApproveFunctionName",
     "OperateUrl",
     "ApproveUrl",
     "ViewerPolicyArn",

@@ -222,6 +222,32 @@ def test_a_tick_that_is_disabled() -> None:
     assert clinic.one("policy_schedule").verdict == "warning"
 
 
+def paused(clinic: Clinic, scope: str) -> None:
+    clinic.world.stopping().pause(scope, "why", "ada")
+
+
+@pytest.mark.parametrize(("state", "says"), [("DISABLED", "follows the pause"), ("ENABLED", "does not follow")])
+@pytest.mark.parametrize("scope", ["logs-expire", "all"])
+def test_a_schedule_of_a_paused_policy(scope: str, state: str, says: str) -> None:
+    clinic = Clinic()
+    paused(clinic, scope)
+    clinic.aws.change("scheduler", "get_schedule", State=state)
+
+    check = clinic.one("policy_schedule")
+    assert (check.verdict, says in check.found, scope in check.found) == ("warning", True, True)
+
+
+@pytest.mark.parametrize(("scope", "verdict"), [("all", "warning"), ("logs-expire", "failed")])
+def test_a_worker_that_is_not_fed_while_all_is_paused(scope: str, verdict: str) -> None:
+    clinic = Clinic()
+    paused(clinic, scope)
+    (mapping,) = clinic.aws.answers["lambda", "list_event_source_mappings"]()["EventSourceMappings"]
+    stopped = {"EventSourceMappings": [{**mapping, "State": "Disabled"}]}
+    clinic.aws.say("lambda", "list_event_source_mappings", stopped)
+
+    assert clinic.one("queue_source").verdict == verdict
+
+
 def test_schedules_that_are_gone() -> None:
     clinic = Clinic()
     clinic.aws.say("scheduler", "list_schedules", {"Schedules": []})

@@ -14,6 +14,7 @@ from sexton import doctor
 from sexton.aws import settings
 from sexton.aws.probe import DEPLOY, Probe, Site
 from sexton.aws.settings import PREFIX
+from sexton.controls import Pause
 from sexton.doctor import Check, CheckName
 from sexton.grants import DISCOVERY, FUNCTIONS, RECONCILER, WORKER
 from sexton.table import Row
@@ -155,8 +156,9 @@ def _logged(site: Site, group: str, pattern: str) -> bool:
 
 def _policy_schedules(site: Site, rows: Mapping[str, Row]) -> Iterator[Check]:
     found = {_policy_of(each): each for each in _schedules(site, DISCOVERY)}
+    controls = site.deployment.ledger.controls()
     for policy, row in sorted(rows.items()):
-        yield _policy_schedule(policy, row, found.get(policy))
+        yield _policy_schedule(policy, row, found.get(policy), controls.paused(policy))
 
 
 def _policy_of(schedule: Mapping[str, Any]) -> str:
@@ -167,12 +169,17 @@ def _policy_of(schedule: Mapping[str, Any]) -> str:
     return str(given.get("policy", "")) if isinstance(given, dict) else ""
 
 
-def _policy_schedule(of: str, row: Row, schedule: Mapping[str, Any] | None) -> Check:
+def _policy_schedule(of: str, row: Row, schedule: Mapping[str, Any] | None, pause: Pause | None) -> Check:
     name = CheckName.POLICY_SCHEDULE
     if schedule is None:
         return Check.failed(name, of, "no schedule starts it", DEPLOY)
     expression, zone = schedule["ScheduleExpression"], schedule.get("ScheduleExpressionTimezone", "UTC")
-    if schedule.get("State") != "ENABLED":
+    enabled = schedule.get("State") == "ENABLED"
+    if pause is not None:
+        follows = "does not follow" if enabled else "follows"
+        to_do = "ask for the pause again, so that it follows" if enabled else "sexton resume, when it may go on"
+        return Check.warning(name, of, f"its schedule {follows} the pause of {pause.scope}", to_do)
+    if not enabled:
         return Check.warning(name, of, f"its schedule is {schedule.get('State')}: it starts by hand only", DEPLOY)
     if (expression, zone) != (row.get("schedule"), row.get("timezone")):
         found = f"it runs at {expression} in {zone}, the policy says {row.get('schedule')} in {row.get('timezone')}"

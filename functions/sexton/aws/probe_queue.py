@@ -8,6 +8,7 @@ from typing import Any
 
 from sexton.aws.probe import DEPLOY, Probe, Site
 from sexton.aws.settings import VISIBILITY_FACTOR
+from sexton.controls import ALL
 from sexton.doctor import Check, CheckName
 from sexton.grants import WORKER
 
@@ -97,6 +98,8 @@ def _source(site: Site) -> Iterator[Check]:
     mapping = next((each for each in answer["EventSourceMappings"] if each.get("EventSourceArn") == arn), None)
     if mapping is None:
         yield Check.failed(name, JOBS, "the queue does not feed the worker", DEPLOY)
+    elif mapping["State"] not in ("Enabled", "Enabling", "Updating") and _all_paused(site):
+        yield Check.warning(name, JOBS, "the queue does not feed the worker: all is paused", "sexton resume, in time")
     elif mapping["State"] not in ("Enabled", "Enabling", "Updating"):
         to_do = f"enable it: aws lambda update-event-source-mapping --enabled --uuid {mapping['UUID']}"
         yield Check.failed(name, JOBS, f"what feeds the worker is {mapping['State']}", to_do)
@@ -109,3 +112,7 @@ def _source(site: Site) -> Iterator[Check]:
     else:
         concurrency = mapping["ScalingConfig"]["MaximumConcurrency"]
         yield Check.ok(name, JOBS, f"it feeds the worker, up to {concurrency} at once, and hears of single failures")
+
+
+def _all_paused(site: Site) -> bool:
+    return any(pause.paused and pause.scope == ALL for pause in site.deployment.ledger.controls().pauses)
