@@ -1,14 +1,16 @@
 """The deployed functions do their work with the rights of their own roles, and no more is needed.
 
-The emulator enforces the roles (`AUTH=true`). Where it is wrong, three things are loosened: it wants a right on batches
-of messages that AWS does not have, it judges a queue's policy without knowing who calls, and it asks for the first key
-of a DeleteObjects whether an object may be deleted, even if it names a version. One thing is tightened: it says of a
-locked version that it is locked, where S3 can say no more than that access is denied.
+The emulator enforces the roles (`AUTH=true`). Where it is wrong, four things are loosened: it wants a right on batches
+of messages that AWS does not have, it judges a queue's policy without knowing who calls, it takes every schedule to be
+in the group `default`, and it asks for the first key of a DeleteObjects whether an object may be deleted, even if it
+names a version. One thing is tightened: it says of a locked version that it is locked, where S3 can say no more than
+that access is denied.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -67,10 +69,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def loosen(stage: Stage) -> None:
-    """Make up for the three false denials."""
+    """Make up for the false denials."""
     stage.client("sqs").set_queue_attributes(QueueUrl=stage.outputs["JobsQueueUrl"], Attributes={"Policy": ""})
     state(stage, "DiscoveryFunctionName", "Allow", "sqs:SendMessageBatch", "*")
     state(stage, "WorkerFunctionName", "Allow", "s3:DeleteObject", "arn:aws:s3:::rights-versions/*")
+    for action in ("GetSchedule", "UpdateSchedule"):
+        state(stage, "OperateFunctionName", "Allow", f"scheduler:{action}", "arn:aws:scheduler:*:*:schedule/default/*")
 
 
 def state(stage: Stage, output: str, effect: str, action: str, resource: str) -> None:
@@ -78,7 +82,7 @@ def state(stage: Stage, output: str, effect: str, action: str, resource: str) ->
     statement = {"Effect": effect, "Action": action, "Resource": resource}
     stage.client("iam").put_role_policy(
         RoleName=role_of(stage, output).split("/")[-1],
-        PolicyName=f"emulator-{effect}",
+        PolicyName=f"emulator-{effect}-{action.replace(':', '-')}",
         PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
     )
 
@@ -219,3 +223,33 @@ def test_the_roles_are_enforced(stage: Stage) -> None:
 
     assert [r["EvalDecision"] for r in denied["EvaluationResults"]] == ["implicitDeny"]
     assert [r["EvalDecision"] for r in allowed["EvaluationResults"]] == ["allowed"]
+
+
+def sexton(stage: Stage, *command: str) -> Any:
+    """What a command answers, or the code of its error."""
+    done = subprocess.run(
+        [str(stages.BIN / "sexton"), *command, "--json"],
+        env={**emulators.surroundings(), **stage.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    answer = json.loads(done.stdout)
+    return answer if done.returncode == 0 else answer.get("error", answer)
+
+
+def test_control_may_do_what_people_ask_for(stage: Stage, reports: dict[str, Any]) -> None:
+    """Each door under its own role; a right that is missing would be answered as a call that failed."""
+    why, done = ("--reason", "rights"), reports["logs"]["run_id"]
+    assert sexton(stage, "pause", "logs", *why)["trouble"] is None
+    assert sexton(stage, "resume", "logs", *why)["trouble"] is None
+    assert sexton(stage, "pause", *why)["trouble"] is None
+    assert sexton(stage, "resume", *why)["trouble"] is None
+    assert sexton(stage, "hold", "add", "s3://rights-logs/app/", *why)["changed"]
+    assert sexton(stage, "hold", "release", "s3://rights-logs/app/", *why)["changed"]
+    started = sexton(stage, "run", "start", "logs", *why)["run_id"]
+    ended = sexton(stage, "run", "invalidate", started, *why)
+    assert ended.get("state") == "invalidated" or ended["code"] == "completed"
+    assert sexton(stage, "run", "approve", done, "--digest", "0" * 64, *why)["code"] == "not_waiting"
+    refused = sexton(stage, "dlq", "replay", f"{done}.00000000", *why)["refused"]
+    assert [each["code"] for each in refused] == ["not_dead"]
