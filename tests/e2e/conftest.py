@@ -15,7 +15,8 @@ import pytest
 from infra.local import emulator as emulators
 from infra.local import stage as stages
 from infra.local.stage import Stage
-from tests.e2e import stories
+from tests.e2e import hardships, stories
+from tests.e2e.faults import Faults
 from tests.e2e.proxy import Proxy
 from tests.e2e.site import Site
 from tests.e2e.stories import Story
@@ -34,6 +35,7 @@ ORDER = (
     "test_dead_letters",
     "test_line",
     "test_kinds",
+    "test_real_faults",
     "test_faults",
     "test_poison",
     "test_policy_change",
@@ -62,10 +64,11 @@ def proxy() -> Iterator[Proxy]:
 
 @pytest.fixture(scope="session")
 def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of policies that is deployed: those of this folder, and one for each story of a crash."""
+    """The folder of policies that is deployed: those of this folder, and one for each story of a crash or hardship."""
     folder = tmp_path_factory.mktemp("deployed") / "policies"
     shutil.copytree(POLICIES, folder)
     stories.write_policies(folder)
+    hardships.write_policies(folder)
     return folder
 
 
@@ -94,3 +97,10 @@ def site(stage: Stage) -> Site:
 def begun(site: Site, proxy: Proxy) -> dict[str, Story]:
     """Every story of a crash, begun: each process has been killed. Recovery goes on while other tests run."""
     return stories.begin_all(site, proxy)
+
+
+@pytest.fixture(scope="session")
+def faults(stage: Stage, proxy: Proxy) -> Iterator[Faults]:
+    """What makes the network and AWS fail."""
+    with Faults(stage.emulator.endpoint, proxy).serving() as serving:
+        yield serving

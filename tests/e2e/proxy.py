@@ -2,14 +2,18 @@
 
 A rule names a call by its operation and by texts that it holds. When such a call arrives, the calling process is
 killed before the call is passed on or after it was carried out, or it lives and gets no reply, or another one.
+Calls that hold a mark take a detour, past what makes other faults.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import re
 import signal
+import socket
+import struct
 import sys
 import threading
 from collections.abc import Iterator
@@ -28,6 +32,8 @@ CALLER = re.compile(r"exec-env/(?P<function>[\w-]+)\.(?P<pid>\d+)")
 TARGETS = {"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "AWSEvents": "events"}
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 UPSTREAM_SECONDS = 60
+MARK = "X-Mark"  # the header with the mark of a call that takes a detour
+AT_ONCE = struct.pack("ii", 1, 0)  # linger: a closed connection is reset
 
 
 class Strike(Enum):
@@ -50,8 +56,8 @@ class Call:
     body: bytes
 
     def holds(self, text: str) -> bool:
-        """Whether path or body hold a text."""
-        return text in self.path or text.encode() in self.body
+        """Whether path or body hold a text, or the operation is it."""
+        return text in self.path or text.encode() in self.body or text == self.operation
 
 
 @dataclass
@@ -78,6 +84,7 @@ class Proxy:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self._rules: list[Rule] = []
+        self._detours: dict[str, int] = {}
         self._lock = threading.Lock()
         self._emulator: Emulator | None = None
         self._server = _Server((HOST, 0), _Handler)
@@ -102,6 +109,20 @@ class Proxy:
         with self._lock:
             self._rules.append(rule)
         return rule
+
+    def detour(self, mark: str, port: int) -> None:
+        """Send the calls that hold a mark to this port from now on; who listens there passes them on."""
+        with self._lock:
+            self._detours = {**self._detours, mark: port}
+
+    def no_detours(self) -> None:
+        """Send every call straight to the emulator again."""
+        with self._lock:
+            self._detours = {}
+
+    def detour_of(self, call: Call) -> tuple[str, int] | None:
+        """The mark that a call holds, and the port where it goes."""
+        return next(((mark, port) for mark, port in self._detours.items() if call.holds(mark)), None)
 
     def made(self, function: str, *, since: int = 0) -> list[Call]:
         """The calls that a function made, from the call numbered `since` on."""
@@ -158,7 +179,10 @@ class _Handler(BaseHTTPRequestHandler):
         call = self._call()
         rule = self.server.proxy.noted(call)
         strike = rule.strike if rule else None
-        if strike is Strike.KILL_BEFORE:
+        detour = self.server.proxy.detour_of(call) if rule is None else None
+        if detour:
+            self._relay(call, *detour)
+        elif strike is Strike.KILL_BEFORE:
             self.server.proxy.kill(call.pid)
         elif strike is Strike.ANSWER:
             assert rule
@@ -203,6 +227,27 @@ class _Handler(BaseHTTPRequestHandler):
             return answer.status, answer.getheaders(), answer.read()
         finally:
             upstream.close()
+
+    def _relay(self, call: Call, mark: str, port: int) -> None:
+        """Let a detour answer, byte for byte; a connection that it breaks off before any answer is reset."""
+        given = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
+        lines = [f"{self.command} {self.path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
+        head = "\r\n".join([*lines, f"{MARK}: {mark}", "Connection: close", "", ""]).encode("latin-1")
+        self.close_connection = True
+        with socket.create_connection((HOST, port), UPSTREAM_SECONDS) as beyond:
+            beyond.sendall(head + call.body)
+            if not self._copied(beyond):
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+                os.close(self.connection.detach())
+
+    def _copied(self, beyond: socket.socket) -> int:
+        """Pass an answer on up to its end; returns its length."""
+        length = 0
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := beyond.recv(65536):
+                self.wfile.write(chunk)
+                length += len(chunk)
+        return length
 
     def _reply(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         self.send_response_only(status)
