@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -10,6 +11,9 @@ from sexton.aws.logs import raising_redacted, redacting_logger
 from sexton.aws.policies import deployed
 from sexton.instant import from_ms
 from sexton.ledger import Ledger
+from sexton.policy import Policy
+from sexton.run import Run
+from sexton.target import Target
 from sexton.working import Answer, Delivery, Working
 
 logger = redacting_logger()
@@ -19,11 +23,19 @@ logger = redacting_logger()
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Answers with the messages that are kept, in Lambda's form for partial batch failures."""
+    _, wiring = wired()
+    return work_all(event, context, wiring.target)
+
+
+def work_all(
+    event: dict[str, Any], context: LambdaContext, target: Callable[[Policy, Run], Target]
+) -> dict[str, list[dict[str, str]]]:
+    """Work on each message of a batch, with this target."""
     settings, wiring = wired()
     working = Working(
         ledger=Ledger(wiring.table()),
         evidence=wiring.evidence(),
-        target=wiring.target,
+        target=target,
         deliveries=wiring.deliveries(),
         policies=deployed(settings),
         clock=clock,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton import cli_change, cli_dlq
+from sexton import cli_change, cli_dlq, cli_rehearse
 from sexton.cli_options import Json, RunArgument, Stack
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ run_app.add_typer(cli_change.run_app)
 app.add_typer(cli_change.app)
 app.add_typer(cli_change.hold_app, name="hold", help="Holds: what must stay, whatever a policy says.")
 dlq_app.add_typer(cli_dlq.app)
+app.add_typer(cli_rehearse.app)
 app.add_typer(plan_app, name="plan", help="What a run planned.")
 app.add_typer(dlq_app, name="dlq", help="Dead letters.")
 

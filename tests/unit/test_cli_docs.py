@@ -59,7 +59,7 @@ def test_every_field_of_a_run_is_there() -> None:
 
 def test_every_refusal_is_there() -> None:
     core = "".join(file.read_text() for file in (ROOT / "functions/sexton").glob("*.py"))
-    coded = set(re.findall(r"NotAllowed\(\s*\"(\w+)\"", core)) | {replaying.NOT_DEAD, replaying.CLOSING}
+    coded = set(re.findall(r"Not(?:Allowed|Rehearsed)\(\s*\"(\w+)\"", core)) | {replaying.NOT_DEAD, replaying.CLOSING}
     assert coded - set(cli_errors.HINTS) == first_cells("refusal")
 
 

@@ -74,7 +74,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
     Raises StackNotFound, BadConfiguration or CallFailed.
     """
     with calls():
-        session = session or _session()
+        session = session or session_of_environment()
         stack_id, outputs = find(stack, session)
         account = stack_id.split(":")[4]
         clients = Clients(session)
@@ -113,7 +113,7 @@ def find(stack: str, session: Session) -> tuple[str, dict[str, str]]:
 def roles(stack: str, session: Session | None = None) -> Mapping[str, str]:
     """The ARNs of the functions' roles, by the functions' names. Raises as `connect`."""
     with calls():
-        session = session or _session()
+        session = session or session_of_environment()
         _, outputs = find(stack, session)
         client = cast("LambdaClient", _client(session, "lambda", READ))
         named = {function: outputs[f"{function.capitalize()}FunctionName"] for function in FUNCTIONS}
@@ -122,7 +122,7 @@ def roles(stack: str, session: Session | None = None) -> Mapping[str, str]:
         }
 
 
-def _session() -> Session:
+def session_of_environment() -> Session:
     """The ordinary AWS configuration; AWS_REGION counts too, which boto3 does not read and every other SDK does."""
     return Session(region_name=os.environ.get("AWS_REGION") or None)
 
