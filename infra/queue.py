@@ -10,7 +10,8 @@ from constructs import Construct
 from infra import config, review
 from infra.key import READ, WRITE, Key
 
-MOVE = ("sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask", "sqs:ListMessageMoveTasks")
+LIST_MOVES = "sqs:ListMessageMoveTasks"
+MOVE = ("sqs:StartMessageMoveTask", "sqs:CancelMessageMoveTask", LIST_MOVES)
 TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ListDeadLetterSourceQueues")
 
 
@@ -64,8 +65,8 @@ class JobsQueue(Construct):
         _deny(self.jobs, "OnlyDiscovery", "sqs:SendMessage", {"ArnNotEquals": {"aws:PrincipalArn": senders}})
 
     def grant_sweep(self, control: iam.IRole) -> None:
-        """Take strays out of the dead-letter queue."""
-        self.dead_letters.grant(control, *TAKE)
+        """Take strays out of the dead-letter queue, and see what SQS moves out of it."""
+        self.dead_letters.grant(control, *TAKE, LIST_MOVES)
         self._key.grant(control, *READ, through="sqs")
 
     def let_redrive(self, control: iam.IRole) -> None:

@@ -215,11 +215,11 @@ class Working:
             group, rest = left[:size], left[size:]
             span = job.span * len(group) // len(attempt.open)
             fresh = FreshLook.of(target, judged, [item for _, item in group], span, self.clock)
-            due = self._due(job, group, fresh, look, policy, attempt)
             if fresh.at - look.at > FRESH / 2:  # it took long to come to the items
                 look = self._refreshed(look)
-                if self._stops(job, look, target, attempt):
-                    return
+            due = self._due(job, group, fresh, look, policy, attempt)  # by the holds of the look that is counted
+            if self._stops(job, look, target, attempt):
+                return
             old = self._remove_due(job, target, due, min(look.at, fresh.at), attempt)
             if old and len(old) == len(due):
                 size = max(1, size // 2)

@@ -233,6 +233,7 @@ def test_only_the_operator_s_door_pauses_sweeps_and_redrives(template: Template)
     assert passed.conditions == '{"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}'
     assert len(granted(operator, "lambda:UpdateEventSourceMapping")) == 1
     assert granted(operator, "sqs:DeleteMessage") == granted(operator, "sqs:ReceiveMessage") == {dead}
+    assert granted(operator, "sqs:ListMessageMoveTasks") == {dead}  # asked before a move is started or stopped
     assert granted(operator, "sqs:SendMessage") == set()
     assert granted(operator, "sts:AssumeRole") == {f"<{template.logical('RedriveRoleArn')}.Arn>"}
     for action in ("scheduler:*", "iam:*", "sqs:*", "sts:*", "lambda:UpdateEventSourceMapping"):

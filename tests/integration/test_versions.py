@@ -421,6 +421,21 @@ def test_a_run_that_ends_while_its_versions_are_being_found_removes_nothing() ->
     assert world.bucket().calls["remove_versions"] == 0
 
 
+def test_a_hold_that_is_placed_while_versions_are_being_found_keeps_them() -> None:
+    """It is newer than what the worker had read of holds before the listing, and as new as its look."""
+    world = a_world()
+    history(world, "app/a", " ".join(f"v{days}" for days in (50, 49, 48, 29.5)))
+    for number in range(60):
+        history(world, "app/a", f"v{29 - number / 10}")
+    bucket = world.bucket()
+    bucket.most = 2
+    answer = world.trigger(POLICY, at=START)
+    slow(world, 1.0, after=20, then=lambda: world.stopping().hold("s3://logs/app/", "wanted", "ada"))
+    world.settle()
+    assert tally(world, world.run(answer).run_id) == {"skipped:held": 2}
+    assert bucket.calls["remove_versions"] == 0
+
+
 def slow(world: World, seconds: float, after: int = -1, then: Callable[[], object] = lambda: None) -> None:
     """Let each listing take so long; something happens after some of them."""
     bucket = world.bucket()
