@@ -29,6 +29,7 @@ UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unkn
 REMOVALS = frozenset({"bucket.remove", "bucket.remove_versions", "bucket.abort_upload"})
 TABLE_WRITES = frozenset({"table.write", "table.transact"})
 WRITES = TABLE_WRITES | {"evidence.put_once", "queue.send", "deliveries.hide"}
+STANDS_STILL = 60.0, 400.0
 LONGEST = 9.0  # seconds that one call may take; the adapters' clients give up after that
 METHODS = {port: {name for name in vars(protocol) if name[0] != "_"} - NO_CALL for port, protocol in PORTS.items()}
 
@@ -134,6 +135,9 @@ class Boundary(Trace):
             return
         came, strikes, name = self._act(request), partial(self._strikes, request), str(request.call)
         back = 0.0 if self.weather.random.random() < 0.6 else self._takes(request)
+        if strikes(Fault.LIVES_ON):
+            # Before it goes on only: a request that is under way for minutes is no longer than its client waits for it.
+            request.task.lives_on, back = True, self.weather.random.uniform(*STANDS_STILL)
         if strikes(Fault.KILLED_AFTER):
             self._later(back, lambda: self.scheduler.kill(request.task))
         elif name in WRITES | REMOVALS and strikes(Fault.REPLY_LOST):

@@ -20,6 +20,7 @@ class Fault(StrEnum):
     REPEATED = "the client repeats a call that had acted"
     KILLED_BEFORE = "the function is killed before a call acts"
     KILLED_AFTER = "the function is killed after a call acted"
+    LIVES_ON = "a function stands still for minutes and lives on past its time"
     KEY_UNSURE = "one key of a removal is answered with an error and may be gone"
     SEND_REFUSED = "the queue takes some messages of a batch and refuses others"
     STALE_INDEX = "the index shows what was"

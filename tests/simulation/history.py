@@ -33,6 +33,7 @@ from tests.simulation.violation import Violation
 CALM_WITHIN = timedelta(days=3).total_seconds()  # after the troubles: the longest that a lost message waits is a day
 COME_AGAIN = 0.4  # of the histories have a second time of troubles, with closed runs and dead jobs to begin with
 TIDIED_UP = 0.5
+MOST_STEPS = 30_000  # most histories have a few hundred
 AWAITED = ("dispatch_due", "lease_expires_at", "not_before", "planner_until", "mismatch_since", "first_claim_at")
 
 
@@ -175,6 +176,8 @@ class History:
 
     def _saw(self, effect: Effect) -> None:
         self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Violation(f"{effect.task.name} and the others go on and on")
         self.store.looked() if effect.gone or str(effect.call) == "bucket.list_versions" else None
         for judge in self.judges:
             judge.saw(effect)

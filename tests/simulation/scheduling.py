@@ -42,6 +42,7 @@ class Task:
     versions: dict[str, str] = field(default_factory=dict)
     leases: list[tuple[Key, str]] = field(default_factory=list)
     alive: bool = True
+    lives_on: bool = False  # past its limit
     body: greenlet | None = None
     ended: Callable[[Ended], object] = lambda _: None
 
@@ -79,7 +80,7 @@ class Scheduler:
         self.tasks.append(task)
 
         def end() -> None:
-            if task.alive:
+            if task.alive and not task.lives_on:
                 timed_out()
                 self.kill(task)
 

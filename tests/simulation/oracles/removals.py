@@ -64,7 +64,7 @@ class Removals:
         held = [self.table.rows[key] for key, token in effect.task.leases if _holds(self.table.rows[key], token)]
         if effect.task.kind != "worker" or not held:
             raise Violation(f"{what} without a lease")
-        job = next((job for job in held if self._names(job, gone)), None)
+        job = next((job for job in held if self._names(job, effect.service, gone)), None)
         if job is None:
             raise Violation(f"{what}, which is not of {', '.join(job['job_id'] for job in held)}")
         if from_ms(job["lease_expires_at"]) <= effect.at:
@@ -72,12 +72,15 @@ class Removals:
         runs = (row for key, row in self.table.rows.items() if is_run(key) and row["run_id"] == job["run_id"])
         return next(runs)
 
-    def _names(self, job: Row, gone: Gone) -> bool:
+    def _names(self, job: Row, bucket: object, gone: Gone) -> bool:
         """Whether what went is in the job's range of the plan."""
         plan = self.plans.of_run[job["run_id"]]
         planned = plan.items.get(_identity(plan, gone))
-        return planned is not None and (
-            planned.seq == job["seq"].split(".")[0] and job["start"] <= planned.index < job["end"]
+        here = plan.rule.bucket == self.store.name_of(bucket)
+        return (
+            here
+            and planned is not None
+            and (planned.seq == job["seq"].split(".")[0] and job["start"] <= planned.index < job["end"])
         )
 
     def _allowed(self, effect: Effect, what: str, run: Row, key: str) -> None:

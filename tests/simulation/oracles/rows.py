@@ -29,6 +29,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.visited: Counter[str] = Counter()
+        self._runs: dict[str, Row] = {}
 
     def saw(self, effect: Effect) -> None:
         """Judge what one write changed."""
@@ -37,6 +38,11 @@ class Rows:
                 self._job(effect, changed)
             elif is_run(changed.key):
                 self._run(effect, changed)
+                self._runs[changed.new["run_id"]] = changed.new
+        for changed in effect.changed:
+            if is_job(changed.key) and changed.new["state"] in OPEN:
+                if "closed_at" in self._runs[changed.new["run_id"]]:
+                    raise Violation(f"{effect.task.name} opened {_name(changed.new)}, whose run is closed")
 
     # jobs
 

@@ -51,15 +51,15 @@ JOBS: Mapping[tuple[str, str, str], Holds] = {
     ("-", "ready", "split off, in the transaction that settles its parent"): lambda old, new: "." in new["seq"],
     ("ready", "leased", "a worker claims it; attempt + 1"): _more("attempt", 1),
     ("leased", "leased", "lease expired, another worker claims it; attempt + 1, maybe_done"): (
-        lambda old, new: new["maybe_done"] and not _to_split(new)
+        lambda old, new: bool(new.get("maybe_done")) and not _to_split(new)
     ),
     (
         "leased",
         "leased",
         "two no_record attempts and more than one open item: one claim more, to split only",
-    ): lambda old, new: new["maybe_done"] and _to_split(new),
+    ): lambda old, new: bool(new.get("maybe_done")) and _to_split(new),
     ("leased", "ready", "lease expired, found by the reconciler; maybe_done"): (
-        lambda old, new: _more("no_records", 1)(old, new) and new["maybe_done"]
+        lambda old, new: _more("no_records", 1)(old, new) and bool(new.get("maybe_done"))
     ),
     ("leased", "succeeded", "all its items have outcomes or rows of their own"): lambda old, new: not new["open_items"],
     ("leased", "ready", "transient failure; not_before and reason recorded"): (
@@ -75,7 +75,7 @@ JOBS: Mapping[tuple[str, str, str], Holds] = {
         "stopped, or out of time, after some effects: outcomes recorded; attempt - 1 if an item gained an outcome",
     ): _stopped_after,
     ("leased", "ready", "attempts or age used up, but an effect of this attempt is unknown: maybe_done"): (
-        lambda old, new: _released("effect_unknown")(old, new) and new["maybe_done"]
+        lambda old, new: _released("effect_unknown")(old, new) and bool(new.get("maybe_done"))
     ),
     ("leased", "dead", "permanent failure, or attempts or age used up, every effect known"): _appended,
     ("leased", "cancelled", "the run was invalidated; observed if an effect is unknown"): lambda old, new: True,

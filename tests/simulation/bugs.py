@@ -1,0 +1,306 @@
+"""Classic bugs of systems like this one, each planted by replacing a function; nothing in the code knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sexton import job_transitions, judging, keys, planning, receiving, replaying, run_transitions, starting, working
+from sexton.decision import EXPIRED
+from sexton.errors import CallFailed
+from sexton.item import Item
+from sexton.job import Job
+from sexton.job_transitions import NOTHING
+from sexton.judging import FreshLook
+from sexton.markers import PlacedMarkers
+from sexton.planning import Planning
+from sexton.ports import Removed
+from sexton.reconcile import Reconciling
+from sexton.replaying import Replaying
+from sexton.run import AT_WORK, Change, Run
+from sexton.starting import Starting
+from sexton.table import Applied, Check, Write, equals
+from sexton.working import Answer, Look, Working
+
+from tests.fakes.bucket import FakeBucket
+from tests.fakes.evidence import FakeEvidence
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """How it is planted, and what the judge that catches it says."""
+
+    plant: Plant
+    said: str
+
+
+def without(write: Write, *attributes: str) -> Write:
+    """The write without its conditions on these attributes."""
+    return replace(write, when=tuple(each for each in write.when if getattr(each, "attribute", None) not in attributes))
+
+
+def weakened(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, *attributes: str) -> None:
+    """Let a transition forget some of its conditions."""
+    real = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *args, **kwargs: without(real(*args, **kwargs), *attributes))
+
+
+def acknowledge_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message goes although its settlement failed."""
+    real = Working.work
+
+    def work(self: Working, *args: Any) -> Answer:
+        try:
+            return real(self, *args)
+        except CallFailed:
+            return Answer.ACK
+
+    monkeypatch.setattr(Working, "work", work)
+
+
+def settle_without_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is late settles what another holds."""
+    monkeypatch.setattr(job_transitions, "_held", lambda job: (equals("state", "leased"),))
+
+
+def claim_in_any_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A duplicate claims what another worker holds, or what has ended."""
+    weakened(monkeypatch, job_transitions, "claim", "state")
+
+
+def expire_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reconciler takes a live lease for an expired one."""
+    weakened(monkeypatch, job_transitions, "expire", "lease_expires_at")
+    real = Reconciling._expire_leases
+
+    def expire(self: Reconciling, run: Run, now: datetime) -> None:
+        real(self, run, now + timedelta(minutes=2))
+
+    monkeypatch.setattr(Reconciling, "_expire_leases", expire)
+
+
+def cutoff_from_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cutoff is counted from when the run starts, not from its scheduled time."""
+    real, create = starting.cutoff, Starting._create
+
+    def created(self: Starting, *args: Any) -> Any:
+        monkeypatch.setattr(starting, "cutoff", lambda scheduled, retain: real(max(scheduled, self.clock()), retain))
+        return create(self, *args)
+
+    monkeypatch.setattr(Starting, "_create", created)
+
+
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker believes the plan instead of looking again."""
+
+    def look(target: Any, judged: Any, items: Sequence[Item], span: int, clock: Callable[[], datetime]) -> FreshLook:
+        return FreshLook({item.id: item for item in items}, {item.id: EXPIRED for item in items}, clock())
+
+    monkeypatch.setattr(judging.FreshLook, "of", staticmethod(look))
+
+
+def cursor_before_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cursor is moved first, the part and its row come after: a crash between loses a part."""
+    real = planning.Ledger.__init__
+
+    def init(self: Any, table: Any) -> None:
+        real(self, _OneByOne(table))
+
+    monkeypatch.setattr(planning.Ledger, "__init__", init)
+
+
+class _OneByOne:
+    """A table whose transactions are single writes, the last first."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def transact(self, writes: Sequence[Write | Check]) -> Any:
+        for write in reversed(writes):
+            written = self._table.write(write) if isinstance(write, Write) else None
+        return written
+
+
+def parts_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts have no hash in their names, and the last one to write wins: a stale planner does."""
+    monkeypatch.setattr(keys, "part", lambda run_id, seq, sha256: f"plans/{run_id}/{seq}.ndjson.gz")
+
+    def put(self: FakeEvidence, key: str, content: bytes) -> bool:
+        self.files[key] = content
+        return True
+
+    monkeypatch.setattr(FakeEvidence, "put_once", put)
+
+
+def two_planners(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planner goes on after another has taken its lease."""
+    monkeypatch.setattr(run_transitions, "_planning", lambda token: (equals("state", "planning"),))
+
+
+def dead_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that may have removed something dies, or is cancelled, unobserved."""
+    monkeypatch.setattr(Reconciling, "_observed_or_not", lambda *args: (NOTHING, None))
+
+
+def effects_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost reply counts as: it did not happen."""
+    monkeypatch.setattr(working.Attempt, "unknown", property(lambda self: False))
+
+
+def expired_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease expires, and nobody remembers that its worker may have removed something."""
+    for name in ("expire", "take_over"):
+        real = getattr(job_transitions, name)
+
+        def forget(*args: Any, real: Callable[..., Write] = real) -> Write:
+            write = real(*args)
+            return replace(write, set={name: value for name, value in write.set.items() if name != "maybe_done"})
+
+        monkeypatch.setattr(job_transitions, name, forget)
+
+
+def split_after_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent is settled first, its children are written after."""
+
+    def commit(self: Working, settlement: Write, children: Sequence[Write]) -> None:
+        for write in (settlement, *children):
+            self.ledger.table.write(write)
+
+    monkeypatch.setattr(Working, "_commit", commit)
+
+
+def sent_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent once counts as delivered."""
+    real = job_transitions.dispatch
+
+    def dispatch(*args: Any) -> Write:
+        write = real(*args)
+        return replace(write, set={**write.set, "dispatch_due": 2**42, "open_sk": "ready#9999999999999"})
+
+    monkeypatch.setattr(job_transitions, "dispatch", dispatch)
+
+
+def sent_before_it_is_due_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job is made ready, and nothing says when to send it."""
+    real = job_transitions._ready_fields
+
+    def fields(due: datetime) -> dict[str, object]:
+        return {name: value for name, value in real(due).items() if name != "dispatch_due"}
+
+    monkeypatch.setattr(job_transitions, "_ready_fields", fields)
+
+
+def replayed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay asks for no rule, and leaves its run as it is."""
+    monkeypatch.setattr(replaying, "why_not", lambda *args: None)
+
+    def applied(self: Replaying, job: Job, run: Run, change: Change, due: datetime) -> bool:
+        return isinstance(self.ledger.table.write(job_transitions.replay(job, change, due, self.token())), Applied)
+
+    monkeypatch.setattr(Replaying, "_applied", applied)
+
+
+def pauses_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker does not ask whether it is paused."""
+    monkeypatch.setattr(Look, "may_work", property(lambda self: self.run.state in AT_WORK))
+
+
+def state_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker reads the run once, and takes that for fresh ever after."""
+    monkeypatch.setattr(Working, "_refreshed", lambda self, look: replace(look, at=self.clock()))
+
+
+def holds_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holds are for show."""
+    monkeypatch.setattr(Look, "holds", lambda self, address: False)
+
+
+def lease_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker never looks at the end of its lease, and Lambda never ends it."""
+    monkeypatch.setattr(Working, "_time_is_over", lambda *args: False)
+
+
+def other_version_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker goes on under whatever policy is deployed."""
+    real = receiving.met_run
+    monkeypatch.setattr(receiving, "met_run", lambda message, run, _: real(message, run, run and run.policy_version))
+
+
+def closed_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is closed when the index shows nothing open, without a consistent look."""
+    monkeypatch.setattr("sexton.closing.OPEN", ())
+
+
+def split_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was split off does not know what its parent had done."""
+    real = job_transitions.split_off
+
+    def split_off(*args: Any) -> Write:
+        write = real(*args)
+        return replace(write, set={**write.set, "inherited_files": [], "split_off": []})
+
+    monkeypatch.setattr(job_transitions, "split_off", split_off)
+
+
+def removal_without_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeleteObjects is sent without ETags: whatever is there goes, a marker lands on a marker."""
+    monkeypatch.setattr(FakeBucket, "_remove_one", lambda self, item: Removed(self._delete(item.key)))
+
+
+def undo_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undo removes markers that something was written before."""
+
+    def observe(
+        self: PlacedMarkers, items: Sequence[Item], span: int, begun: Callable[[], object]
+    ) -> Mapping[Any, Any]:
+        begun()
+        return {item.id: item._replace(alone=False) for item in items}
+
+    monkeypatch.setattr(PlacedMarkers, "observe", observe)
+
+
+def reports_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report is dispatched like any other plan."""
+    monkeypatch.setattr(
+        Planning,
+        "_free",
+        lambda self, run, state, because: self._write(run_transitions.move(run, AT_WORK[0], self.token())),
+    )
+
+
+BUGS: dict[str, Bug] = {
+    "ack before settle": Bug(acknowledge_first, "acknowledged"),
+    "no token in settle": Bug(settle_without_token, "took the live lease|without holding it"),
+    "claim in any state": Bug(claim_in_any_state, "took the live lease|no transition"),
+    "expire a live lease": Bug(expire_too_soon, "took the live lease"),
+    "cutoff from the clock": Bug(cutoff_from_the_clock, "has the cutoff"),
+    "no second look": Bug(no_second_look, "planned was the one of|current since|something lies before"),
+    "cursor before part": Bug(cursor_before_part, "without its planner's cursor"),
+    "part overwritten by a stale planner": Bug(parts_overwritten, "overwrote|books do not balance|its part"),
+    "two planners": Bug(two_planners, "once more|no transition|is planned with|books do not balance"),
+    "dead without observing": Bug(dead_without_a_look, "is dead, and|and removed it"),
+    "a lost reply did nothing": Bug(effects_known, "and removed it|is dead, and"),
+    "expired and forgotten": Bug(expired_and_forgotten, "no transition|and removed it"),
+    "split after settle": Bug(split_after_settling, "without a settlement"),
+    "sent and forgotten": Bug(sent_and_forgotten, "still open"),
+    "ready without due": Bug(sent_before_it_is_due_again, "ready without a dispatch due"),
+    "replay without validation": Bug(replayed_alone, "whose run is closed"),
+    "pauses unread": Bug(pauses_unread, "after it was stopped, paused or held"),
+    "run state unread": Bug(state_unread, "after it was stopped, paused or held"),
+    "holds unread": Bug(holds_unread, "after it was stopped, paused or held"),
+    "lease unwatched": Bug(lease_unwatched, "under a lease|settled"),
+    "another policy version obeyed": Bug(other_version_obeyed, "under another policy version"),
+    "closed too soon": Bug(closed_too_soon, "is closed, and"),
+    "split with nothing": Bug(split_with_nothing, "outcomes of"),
+    "removal without condition": Bug(removal_without_condition, "planned was the one of|a marker on a marker"),
+    "undo without a look": Bug(undo_without_a_look, "something lies before"),
+    "reports carried out": Bug(reports_carried_out, "which only reports|no transition"),
+}
