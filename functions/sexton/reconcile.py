@@ -307,7 +307,7 @@ class Reconciling:
         now = self.clock()
         oldest, dead, unbalanced = Counter[str](), Counter[str](), Counter[str]()
         for run in runs:
-            if run.state in AT_WORK:
+            if run.state in (*AT_WORK, RunState.HALTED):  # the breaker halts a run while nobody looks
                 age = int((now - run.since).total_seconds())
                 oldest[run.policy] = max(oldest[run.policy], age)
         listed = {

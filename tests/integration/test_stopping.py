@@ -298,6 +298,17 @@ def test_a_run_too_much_of_which_died_is_halted_with_the_rest_left_ready() -> No
     assert sorted(states(world, world.run_id).values()) == ["dead"] * 20 + ["ready"] * 10
 
 
+def test_what_the_breaker_halted_grows_older_so_that_the_alarm_on_age_tells_of_it() -> None:
+    world = _many_jobs(30, refused=20)
+    for _ in range(2):
+        world.work()
+    world.tick()
+    world.clock.advance(timedelta(hours=2))
+    world.tick()
+    assert run_of(world).state == "halted"
+    assert world.gauges.last("OldestOpenJobAge", "logs-expire") >= 2 * 3600
+
+
 def test_few_deaths_among_many_break_nothing() -> None:
     world = _many_jobs(30, refused=3)
     world.settle()
