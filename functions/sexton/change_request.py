@@ -16,7 +16,8 @@ MOST_SWEPT = 100  # messages that one request looks at
 LONGEST_REASON = 500
 FASTEST_REDRIVE = 500  # messages a second: SQS's own bound
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+# No id is changed by redaction; what is none is repeated in answers, and must not bring along what it holds.
+Text = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(redact)]
 Reason = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_REASON),

@@ -43,6 +43,7 @@ from sexton.strays import Straying
 from sexton.undoing import Undoing
 
 LONGEST_BODY = 64 * 1024  # bytes; the largest request, of fifty jobs, has some 10,000
+LONGEST_TOLD = 1000  # characters of a message
 
 
 class Caller(NamedTuple):
@@ -153,11 +154,11 @@ class Controlling:
                 raise NoIdentity("the request names nobody: it must be signed by an identity of IAM")
             return Answer(200, _marked(caller, {"result": self._carry_out(caller, body)}))
         except Refused as refused:
-            self.log("change_refused", actor=caller and caller.actor, code=refused.code, error=redact(str(refused)))
-            return _error(caller, _STATUS.get(refused.code, NOT_ALLOWED_NOW), refused.code, str(refused))
+            self.log("change_refused", actor=caller and caller.actor, code=refused.code, error=_told(refused))
+            return _error(caller, _STATUS.get(refused.code, NOT_ALLOWED_NOW), refused.code, _told(refused))
         except SextonError as error:
-            self.log("change_broke_off", actor=caller and caller.actor, error=redact(str(error)))
-            return _error(caller, BROKE_OFF, _code(error), str(error))
+            self.log("change_broke_off", actor=caller and caller.actor, error=_told(error))
+            return _error(caller, BROKE_OFF, _code(error), _told(error))
 
     def _carry_out(self, caller: Caller, body: bytes) -> Mapping[str, object]:
         if len(body) > LONGEST_BODY:
@@ -212,10 +213,11 @@ class Controlling:
                 change(job_id, asked.reason, actor, with_one)
                 done.append(job_id)
             except Refused as error:
-                refused.append(JobRefused(job_id=job_id, code=error.code, message=str(error)))
+                refused.append(JobRefused(job_id=job_id, code=error.code, message=_told(error)))
             except SextonError as error:
-                self.log("change_broke_off", change=asked.change, actor=actor, error=redact(str(error)))
-                refused.append(JobRefused(job_id=job_id, code=_code(error), message=f"not known to be done: {error}"))
+                self.log("change_broke_off", change=asked.change, actor=actor, error=_told(error))
+                told = f"not known to be done: {_told(error)}"
+                refused.append(JobRefused(job_id=job_id, code=_code(error), message=told))
                 break
         seen = {*done, *(each.job_id for each in refused)}
         return JobsChanged(
@@ -235,6 +237,11 @@ def _marked(caller: Caller | None, body: Mapping[str, object]) -> Mapping[str, o
 
 def _error(caller: Caller | None, status: int, code: str, message: str) -> Answer:
     return Answer(status, _marked(caller, {"error": {"code": code, "message": message, "hint": _HINTS[status]}}))
+
+
+def _told(error: SextonError) -> str:
+    """What an error says; it may quote what was asked for, which may hold anything."""
+    return redact(str(error), LONGEST_TOLD)
 
 
 def _code(error: SextonError) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sexton.controlling import Answer, Caller
+from sexton.redact import redact
 
 ACTOR = "x-sexton-actor"  # heard only where a deployment says that callers are to be believed
 LONGEST_ACTOR = 200
@@ -20,7 +21,7 @@ def caller_of(event: Mapping[str, Any], *, trusting: bool) -> Caller | None:
     if identity.get("userArn"):
         return Caller(str(identity["userArn"]), verified=True)
     named = str((event.get("headers") or {}).get(ACTOR, "")).strip()
-    return Caller(named[:LONGEST_ACTOR], verified=False) if trusting and named else None
+    return Caller(redact(named, LONGEST_ACTOR), verified=False) if trusting and named else None
 
 
 def body_of(event: Mapping[str, Any]) -> bytes:
