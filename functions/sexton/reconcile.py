@@ -181,16 +181,15 @@ class Reconciling:
 
     def _breaks(self, run: Run, policy: Policy) -> bool:
         """Halt a run too much of which is dead since it was last resumed."""
-        dead = sum(1 for _ in self.ledger.open_jobs(run.run_id, JobState.DEAD)) - run.dead_baseline
-        if dead <= 0:
+        if not any(job.ended_after(run.resumed_at) for job in self.ledger.open_jobs(run.run_id, JobState.DEAD)):
             return False  # the index alone: most ticks need no scan
-        dead, finished = self.ledger.finished(run.run_id)
-        dead, finished = dead - run.dead_baseline, finished - run.finished_baseline
+        dead, finished = self.ledger.finished(run.run_id, since=run.resumed_at)
         if finished < FINISHED_TO_JUDGE or dead <= policy.limits.max_dead_share * finished:
             return False
         why = f"{dead} of {finished} jobs are dead, limits.max_dead_share is {policy.limits.max_dead_share:.1%}"
         change = Change(at=self.clock(), actor=SEXTON, change="halted", reason=why, detail=BREAKER)
-        if self.ledger.halt(run, change, self.token):
+        # Of the run as it was counted: one that a person has just resumed is judged by the next tick.
+        if isinstance(self.ledger.table.write(run_transitions.halt(run, change, self.token())), Applied):
             self.log("run_halted", run_id=run.run_id, policy=run.policy, reason=BREAKER, why=why)
         return True
 

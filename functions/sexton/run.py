@@ -166,8 +166,6 @@ class Run(BaseModel):
     halted_from: RunState | None = None
     halted_at: Instant | None = None
     resumed_at: Instant | None = None
-    dead_baseline: int = 0
-    finished_baseline: int = 0
     replays: int = 0
     reopened_at: Instant | None = None
     changes: tuple[Change, ...] = ()

@@ -292,8 +292,8 @@ def halt(run: Run, change: Change, write_id: str) -> Write:
     )
 
 
-def resume(run: Run, dead: int, finished: int, change: Change, write_id: str) -> Write:
-    """halted -> what it was: the age of its jobs counts anew, and the breaker from these numbers; run rev observed."""
+def resume(run: Run, change: Change, write_id: str) -> Write:
+    """halted -> what it was: the age of its jobs, and what the breaker counts, begin anew; run rev observed."""
     return Write(
         run.key,
         write_id,
@@ -301,8 +301,6 @@ def resume(run: Run, dead: int, finished: int, change: Change, write_id: str) ->
         set={
             "state": (run.halted_from or RunState.DRAINING).value,
             "resumed_at": ms(change.at),
-            "dead_baseline": dead,
-            "finished_baseline": finished,
         },
         append=_noted(change),
         add={"rev": 1},

@@ -70,9 +70,7 @@ class Stopping:
             return RunChanged(run_id=run.run_id, state=run.state, changed=False)
         if run.state is not RunState.HALTED:
             raise NotAllowed("not_halted", f"{run_id} is {run.state}; only a halted run is resumed")
-        dead, finished = self.ledger.finished(run.run_id)
-        change = self._change("resumed", reason, actor)
-        self._write_run(run, run_transitions.resume(run, dead, finished, change, self.token()))
+        self._write_run(run, run_transitions.resume(run, self._change("resumed", reason, actor), self.token()))
         return self._changed(run, "resumed", actor, run.halted_from or RunState.DRAINING)
 
     def invalidate(self, run_id: str, reason: str, actor: str) -> RunChanged:

@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 from sexton.controls import Controls
 from sexton.errors import BadRunId, NotAllowed, UnknownPolicy, UnknownRun
+from sexton.job import JobState
+from sexton.replaying import Replaying
 from sexton.run import Run, RunState
 from sexton.table import Key, Write
 from sexton.working import Answer
@@ -324,6 +326,26 @@ def test_a_resumed_run_is_judged_by_what_happens_afterwards() -> None:
     world.settle()
     assert tally(world, world.run_id) == {"deleted": 40, "dead:AccessDenied": 20}
     assert run_of(world).state == "completed"
+
+
+def test_what_is_replayed_after_a_resume_and_dies_again_is_counted_again() -> None:
+    world = _many_jobs(30, refused=20)
+    for _ in range(2):
+        world.work()
+    world.tick()
+    world.clock.advance(60)
+    world.stopping().resume_run(world.run_id, "they may go now", ME)
+    replaying = Replaying(world.ledger, world.policies, world.clock, world.tokens, world._log)
+    for each in list(world.ledger.open_jobs(world.run_id, JobState.DEAD)):
+        replaying.replay(each.job_id, "they may go now", ME)
+    world.clock.advance(60)
+    world.tick()
+    for _ in range(2):
+        world.work()
+    world.tick()
+    halted = run_of(world)
+    assert (halted.state, halted.reason) == ("halted", "breaker")
+    assert "10 of 20 jobs are dead" in str(halted.message)
 
 
 def _many_jobs(number: int, refused: int) -> LastingWorld:

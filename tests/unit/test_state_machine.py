@@ -528,7 +528,7 @@ class Interleavings(RuleBasedStateMachine):
     def resume_run(self, pick: int) -> None:
         run = self.run_(pick, RunState.HALTED)
         if run:
-            self.write("resume", run_transitions.resume(run, 0, 0, self.change("resumed"), self.token()))
+            self.write("resume", run_transitions.resume(run, self.change("resumed"), self.token()))
 
     def invalidate(self, pick: int) -> None:
         run, asked = self.run_(pick), self.change("invalidated")
