@@ -18,10 +18,20 @@ FASTEST_REDRIVE = 500  # messages a second: SQS's own bound
 
 # No id is changed by redaction; what is none is repeated in answers, and must not bring along what it holds.
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(redact)]
+
+
+def _fit_to_keep(reason: str) -> str:
+    """The reason as it is kept, for years, and shown to many. Invisible characters alone are none."""
+    kept = redact(reason, LONGEST_REASON)
+    if not kept:
+        raise ValueError("it has nothing that can be read")
+    return kept
+
+
 Reason = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_REASON),
-    AfterValidator(lambda reason: redact(reason, LONGEST_REASON)),  # it is kept for years, and shown to many
+    AfterValidator(_fit_to_keep),
 ]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=1200)]  # a bucket, and a key of 1,024 bytes
 Jobs = Annotated[list[Text], Field(min_length=1, max_length=MOST_JOBS)]
