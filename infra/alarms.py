@@ -65,8 +65,8 @@ class Alarms(Construct):
         self._alarm(
             "MissedSchedules",
             self._published("MissedSchedules"),
-            "A schedule did not lead to its run: `sexton status` says which and why; `sexton run start POLICY --at TIME`"
-            " makes up for it.",
+            "A schedule did not lead to its run: `sexton status` says which and why; `sexton run start POLICY --at"
+            " TIME` makes up for it.",
         )
 
     def watch_age(self, policies: Sequence[Policy]) -> None:
