@@ -93,14 +93,17 @@ class Stopping:
     def pause(self, scope: str, reason: str, actor: str) -> ScopeChanged:
         """Pause a policy, or `all`: discovery and workers obey within 30 seconds. Raises UnknownPolicy."""
         self._known(scope)
-        write = control_transitions.pause(scope, self._change("paused", reason, actor), self.token())
+        told = (self.ledger.table.get(pause_key(scope)) or {}).get("history", [])
+        write = control_transitions.pause(scope, self._change("paused", reason, actor), self.token(), told)
         return self._control(write, scope, "paused", actor)
 
     def resume(self, scope: str, reason: str, actor: str) -> ScopeChanged:
         """End the pause of a policy, or of all: one of them leaves the other as it is. Raises UnknownPolicy."""
-        if self.ledger.table.get(pause_key(scope)) is None:
+        row = self.ledger.table.get(pause_key(scope))
+        if row is None:
             self._known(scope)
-        write = control_transitions.resume(scope, self._change("resumed", reason, actor), self.token())
+        told = (row or {}).get("history", [])
+        write = control_transitions.resume(scope, self._change("resumed", reason, actor), self.token(), told)
         return self._control(write, scope, "resumed", actor)
 
     def hold(self, scope: str, reason: str, actor: str) -> ScopeChanged:

@@ -44,6 +44,19 @@ def test_a_paused_policy_removes_nothing_and_its_message_goes(scope: str) -> Non
     assert [fields["job_id"] for fields in world.events_logged("job_parked")] == [parked.job_id]
 
 
+def test_a_pause_that_comes_and_goes_every_day_does_not_outgrow_its_row() -> None:
+    world = planned(3)
+    for _ in range(150):
+        world.stopping().pause("all", WHY, ME)
+        world.clock.advance(60)
+        world.stopping().resume("all", WHY, ME)
+        world.clock.advance(60)
+    world.stopping().pause("all", "the last one", ME)
+    (pause,) = world.ledger.controls().pauses
+    assert (pause.paused, len(pause.history)) == (True, 200)
+    assert pause.history[-1].reason == "the last one"
+
+
 def test_another_policys_pause_stops_nothing() -> None:
     world = planned(3)
     world.policies["other"] = rule(id="other")
