@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from sexton.deployment import ChangeUnsure
 from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, Refused, SextonError
+from sexton.redact import redact_if_needed
 
 HINTS = {
     "unknown_policy": "deploy it first (a minute later all commands know it); `sexton policy check` shows what a folder"
@@ -36,6 +37,7 @@ FUNCTION_HINT = "its log in CloudWatch has the whole story (aws logs tail /aws/l
 UNSURE_HINT = "look before you ask again: `sexton run show`, `sexton dlq list` and `sexton status` tell what was done"
 DOWN_HINT = "see that AWS_ENDPOINT_URL and AWS_REGION are right; `make local` starts a local stage"
 CREDENTIALS_HINT = "set AWS_PROFILE or sign in again (aws sso login); for the local stage: . .local/env"
+LONGEST_LINE = 2000  # characters of a message that had to be redacted
 
 _CREDENTIALS = {
     "NoCredentialsError",
@@ -72,14 +74,18 @@ class Trouble(NamedTuple):
     hint: str
 
     def tell(self, *, as_json: bool, data_begun: bool = False) -> None:
-        """On stdout as JSON for scripts, unless data stands there already; else on stderr, for people."""
+        """On stdout as JSON for scripts, unless data stands there already; else on stderr, for people.
+
+        A message may quote what was typed, and terminals are recorded.
+        """
+        message = redact_if_needed(self.message, LONGEST_LINE)
         if as_json:
-            text = json.dumps({"error": self._asdict()}, indent=2)
+            text = json.dumps({"error": {**self._asdict(), "message": message}}, indent=2)
             print(text, file=sys.stderr if data_begun else sys.stdout)
             return
         from sexton.escaping import harmless
 
-        for line in self.message.splitlines():
+        for line in message.splitlines():
             print(f"error: {harmless(line)}", file=sys.stderr)
         print(f"hint:  {harmless(self.hint)}", file=sys.stderr)
 

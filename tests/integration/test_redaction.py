@@ -18,11 +18,14 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError
+from sexton import cli
 from sexton.aws.edge import wired
+from sexton.aws.errors import failure
 from sexton.redact import HIDDEN
 
 from tests.fakes.calls import Calls
-from tests.fakes.world import policy
+from tests.fakes.deployment import FakeFunctions, deployment
+from tests.fakes.world import World, policy
 from tests.integration import on_moto
 from tests.integration.on_moto import Functions
 
@@ -356,3 +359,53 @@ def test_keys_are_named_as_they_are_where_they_must_be_and_not_in_the_log(site: 
     assert key.encode() in (site.functions.evidence.get(part) or b"")
     assert SECRETS["password"] not in site.functions._log.getvalue()
     assert SECRETS["password"] not in site.capsys.readouterr().out
+
+
+# the command line
+
+
+def test_what_the_command_line_shows_of_all_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dead job, a halted run, a refused source, calls that fail, and reasons that people typed."""
+    world = World({"logs-expire": policy(limits={"max_items": 1000})})
+    functions = FakeFunctions(world)
+    monkeypatch.setattr(cli, "connect", lambda stack: deployment(world, functions))
+    denied = failure("AccessDenied", ALL)
+    world.fill(["app/0", "app/1", "app/2"])
+    world.bucket().failures["app/1"] = denied
+    run_id = str(world.trigger()["run_id"])
+    world.settle()
+    job_id = f"{run_id}.00000000.0001"
+    said = [sexton(capsys, *each, "--reason", ALL[:480]) for each in changes(run_id, job_id)]
+    world.bucket().call_failures["list"] = [denied, failure("InternalError", ALL)]
+    world.clock.advance(3600)
+    world.trigger()
+    said += [sexton(capsys, *each) for each in READ]
+    said += [sexton(capsys, *(part.format(run=run_id, job=job_id) for part in each)) for each in READ_ONE]
+    said += [sexton(capsys, *each, "--json") for each in READ]
+    kept = "\n".join([*said, *map(str, world.table.rows.values()), str(world.logged), str(world.events.published)])
+    assert [name for name, secret in SECRETS.items() if secret in kept] == []
+    assert sum(HIDDEN in each for each in said) >= 4
+
+
+READ = [("status",), ("run", "list"), ("dlq", "list"), ("hold", "list"), ("explain", "s3://logs/app/1")]
+READ_ONE = [("run", "show", "{run}"), ("dlq", "show", "{job}"), ("run", "show", TEXTS[3]), ("dlq", "show", TEXTS[4])]
+
+
+def changes(run_id: str, job_id: str) -> list[tuple[str, ...]]:
+    return [
+        ("pause", "logs-expire"),
+        ("resume", "logs-expire"),
+        ("hold", "add", "s3://logs/app/keep/"),
+        ("dlq", "replay", job_id),
+        ("run", "halt", run_id),
+        ("run", "halt", TEXTS[4]),
+        ("run", "resume", run_id),
+    ]
+
+
+def sexton(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    cli.main(arguments)
+    out, err = capsys.readouterr()
+    return str(out + err)
