@@ -71,11 +71,13 @@ class Effect:
 
 @dataclass(slots=True)
 class Request:
-    """One call under way. `sent`: it acts even if its caller is killed first."""
+    """One call under way. `exposed`: trouble may befall it. `sent`: it acts even if its caller is killed first."""
 
     task: Task
     call: Call
+    name: str
     real: Callable[..., object]
+    exposed: bool
     sent: bool
 
 
@@ -100,11 +102,13 @@ class Boundary(Trace):
             return real(*call.args, **call.kwargs)
         if not task.alive:
             raise Crash(task.name)
-        self._begin(Request(task, call, real, self.weather.random.random() < 0.5))
+        weather, name = self.weather, str(call)
+        exposed = not weather.calm and task.kind in weather.victims
+        self._begin(Request(task, call, name, real, exposed, weather.random.random() < 0.5))
         answer = self.scheduler.suspend()
         self.told(task, call, getattr(real, "__self__", None), answer)
         if isinstance(answer, CallFailed):
-            given = ANSWERS.get(str(call))
+            given = ANSWERS.get(name)
             if given is None:
                 raise answer
             return given(call.args[0], answer.failure)
@@ -112,7 +116,7 @@ class Boundary(Trace):
 
     def _begin(self, request: Request) -> None:
         """Decide what becomes of a request, and when."""
-        name, strikes = str(request.call), partial(self._strikes, request)
+        name, strikes = request.name, partial(self._strikes, request)
         there = self._takes(request)
         if self._poisoned(request.call):
             self.weather.happened[Fault.POISON] += 1
@@ -133,7 +137,7 @@ class Boundary(Trace):
     def _act_and_answer(self, request: Request) -> None:
         if not (request.task.alive or request.sent):
             return
-        came, strikes, name = self._act(request), partial(self._strikes, request), str(request.call)
+        came, strikes, name = self._act(request), partial(self._strikes, request), request.name
         back = 0.0 if self.weather.random.random() < 0.6 else self._takes(request)
         if strikes(Fault.LIVES_ON):
             # Before it goes on only: a request that is under way for minutes is no longer than its client waits for it.
@@ -151,7 +155,7 @@ class Boundary(Trace):
             self.scheduler.resume(request.task, came)
 
     def _strikes(self, request: Request, kind: Fault) -> bool:
-        return self.weather.strikes_call(kind, request.task.kind, str(request.call))
+        return request.exposed and self.weather.strikes(kind, request.name)
 
     def _takes(self, request: Request) -> float:
         """How long a request or a reply is under way."""
@@ -175,7 +179,7 @@ class Boundary(Trace):
 
     def _act(self, request: Request) -> object:
         """The service carries the request out; everybody who watches sees what changed."""
-        call, service, name = request.call, getattr(request.real, "__self__", None), str(request.call)
+        call, service, name = request.call, getattr(request.real, "__self__", None), request.name
         rows = _rows(call, service) if name in TABLE_WRITES else {}
         before = _standing(service) if name in REMOVALS else {}
         if name == "queue.send":

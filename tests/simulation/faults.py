@@ -94,10 +94,6 @@ class Weather:
         likely = {kind: _rate(random, kind) if random.random() < _presence(kind) else 0.0 for kind in Fault}
         return Weather(random, likely, Counter(), random.choice(FOCUSES), random.choice(VICTIMS))
 
-    def strikes_call(self, kind: Fault, who: str, call: str) -> bool:
-        """Whether this kind happens to a call, of somebody whom it may happen to."""
-        return who in self.victims and self.strikes(kind, call)
-
     def strikes(self, kind: Fault, call: str = "") -> bool:
         """Whether this kind happens now; if it does it is counted."""
         rate = self.likely[kind]
