@@ -12,7 +12,7 @@ from sexton.approval import PLAN_TTL
 from sexton.errors import NotAllowed
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
-from sexton.missed import covered_until
+from sexton.missed import covered_before
 from sexton.policy import Policy
 from sexton.ports import Clock, Log, Token
 from sexton.run import WAITING, Change, Run, RunState
@@ -54,7 +54,7 @@ class Approving:
             raise refused
         change = Change(at=now, actor=actor, change="approved", reason=reason, detail=f"digest {digest}")
         row = self.ledger.policy(run.policy)
-        known, covered = row.get("approved_versions", []), covered_until(row, run.scheduled_time)
+        known, covered = row.get("approved_versions", []), covered_before(row, run.scheduled_time)
         written = self.ledger.table.transact(run_transitions.approve(run, change, known, covered, self.token()))
         if not isinstance(written, Applied):
             raise self._lost(run, written)

@@ -29,6 +29,7 @@ MISSED_BECAUSE = {
     Why.RUN_OPEN: "another run of the policy was open",
     Why.DAYLIGHT_SAVING: "the clock was set forward over it",
     Why.NOT_FIRED: "the schedule did not fire",
+    Why.NOT_CARRIED_OUT: "its run was invalidated",
 }
 
 

@@ -177,9 +177,11 @@ class Closing:
 
     def _change_state(self, run: Run, balanced: bool, revision: int) -> bool:
         token, now = self.token(), self.clock()
-        writes: list[Write | Check] = [run_transitions.close(run, balanced, revision, now, token)]
-        if self.ledger.policy(run.policy).get("open_run") == run.run_id:
-            writes.append(run_transitions.free_slot(run, token))
+        row = self.ledger.policy(run.policy)
+        writes: list[Write | Check] = [
+            run_transitions.close(run, balanced, revision, now, token),
+            *run_transitions.leave(run, row, now, token),
+        ]
         return isinstance(self.ledger.table.transact(writes), Applied)
 
 

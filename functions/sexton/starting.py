@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, field_validator
@@ -16,7 +16,7 @@ from sexton.errors import BadEvent, LeaseLost, Refused, UnknownPolicy
 from sexton.instant import EPOCH, from_ms
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
-from sexton.missed import Covers, Why, covered_by, covered_until
+from sexton.missed import Covers, Why, covered_before, covered_by
 from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Token
 from sexton.problem import in_words
@@ -62,7 +62,10 @@ class Trigger(BaseModel):
     def _whole_seconds(cls, value: datetime) -> datetime:
         if value < EPOCH:
             raise ValueError("it is before 1970")
-        return value.replace(microsecond=0)
+        try:
+            return value.astimezone(UTC).replace(microsecond=0)
+        except OverflowError as error:  # of its own zone it was the last day that there is
+            raise ValueError("it is after the year 9999") from error
 
 
 def read_trigger(event: Mapping[str, Any]) -> Trigger:
@@ -158,7 +161,7 @@ class Starting:
                 self.token(),
                 covers=covers.times,
                 covers_total=covers.total,
-                covered_until=covered_until(row, run_id.scheduled_time) if whole else None,
+                covered_before=covered_before(row, run_id.scheduled_time) if whole else None,
                 asked=_asked(trigger, now),
             )
         )
