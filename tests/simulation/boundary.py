@@ -29,7 +29,7 @@ UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unkn
 REMOVALS = frozenset({"bucket.remove", "bucket.remove_versions", "bucket.abort_upload"})
 TABLE_WRITES = frozenset({"table.write", "table.transact"})
 WRITES = TABLE_WRITES | {"evidence.put_once", "queue.send", "deliveries.hide"}
-STANDS_STILL = 60.0, 400.0
+STANDS_STILL = 1.0, 2.6  # powers of ten, of seconds: from ten to four hundred
 LONGEST = 9.0  # seconds that one call may take; the adapters' clients give up after that
 METHODS = {port: {name for name in vars(protocol) if name[0] != "_"} - NO_CALL for port, protocol in PORTS.items()}
 
@@ -124,7 +124,7 @@ class Boundary(Trace):
         if strikes(Fault.KILLED_BEFORE):
             return self._later(there, lambda: self.scheduler.kill(request.task))
         if strikes(Fault.BROKEN):
-            unsure = name in REMOVALS and self.weather.random.random() < 0.5
+            unsure = name in REMOVALS and self.weather.random.random() < 0.7
             return self._answer(there, request, CallFailed(UNSURE if unsure else LOST_REQUEST))
         if strikes(Fault.THROTTLED):
             return self._answer(there, request, CallFailed(TOO_FAST if name.startswith("table") else SLOW_DOWN))
@@ -141,7 +141,7 @@ class Boundary(Trace):
         back = 0.0 if self.weather.random.random() < 0.6 else self._takes(request)
         if strikes(Fault.LIVES_ON):
             # Before it goes on only: a request that is under way for minutes is no longer than its client waits for it.
-            request.task.lives_on, back = True, self.weather.random.uniform(*STANDS_STILL)
+            request.task.lives_on, back = True, 10 ** self.weather.random.uniform(*STANDS_STILL)
         if strikes(Fault.KILLED_AFTER):
             self._later(back, lambda: self.scheduler.kill(request.task))
         elif name in WRITES | REMOVALS and strikes(Fault.REPLY_LOST):
