@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,7 @@ from sexton.starting import Policies
 from sexton.table import Applied, Write
 
 SCHEME = "s3://"
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and the longest key
 BY_A_PERSON = "invalidated_by_person"
 
@@ -108,7 +110,7 @@ class Stopping:
 
     def hold(self, scope: str, reason: str, actor: str) -> ScopeChanged:
         """Keep everything whose address begins with the scope. Raises NotAllowed when it is no such address."""
-        scope = hold_scope(scope)
+        scope = _in_a_bucket(hold_scope(scope))
         write = control_transitions.hold(scope, self._change("held", reason, actor), self.token())
         return self._control(write, scope, "held", actor)
 
@@ -149,6 +151,14 @@ def _instead(run: Run) -> str:
     if run.state in (RunState.COMPLETED, RunState.INVALIDATED):
         return ""
     return f"; `sexton pause {run.policy}` keeps it from going on, `sexton run invalidate` ends it"
+
+
+def _in_a_bucket(scope: str) -> str:
+    """A hold on what no bucket can be named would be placed, and keep nothing. Raises NotAllowed."""
+    bucket = scope.removeprefix(SCHEME).partition("/")[0]
+    if not BUCKET.fullmatch(bucket):
+        raise NotAllowed("bad_scope", f"{bucket[:100]!r} cannot be the name of a bucket, so this would keep nothing")
+    return scope
 
 
 def hold_scope(text: str) -> str:

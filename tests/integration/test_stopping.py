@@ -274,7 +274,13 @@ def test_a_hold_placed_while_a_look_grows_old_is_seen_by_the_next() -> None:
     assert tally(world, world.run_id) == {"skipped:held": 3}
 
 
-@pytest.mark.parametrize("scope", ["logs/app/", "s3://", "s3:///app/", "https://logs/app/", "s3://logs/" + "x" * 1200])
+@pytest.mark.parametrize(
+    "scope",
+    [
+        *("logs/app/", "s3://", "s3:///app/", "https://logs/app/", "s3://logs/" + "x" * 1200),
+        *("s3://LOGS/app/", "s3://*/app/", "s3://logs /app/", "s3://logs\\app", "s3://logs?x", "s3://logs\n/app/"),
+    ],
+)
 def test_what_is_no_place_cannot_be_held(scope: str) -> None:
     world = planned(1)
     with pytest.raises(NotAllowed) as refused:
