@@ -97,8 +97,8 @@ def why_not(run: Run, digest: str, actor: str, policy: Policy | None, now: datet
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two actors may be one person: the same ARN, or the same user or session name under another role.
+    """Whether two actors may be one person: the same ARN, or the same user or session name, in whatever case.
 
     One person who starts runs under one role and approves under another has two ARNs that end alike.
     """
-    return one.rpartition("/")[2] == other.rpartition("/")[2]
+    return one.rpartition("/")[2].casefold() == other.rpartition("/")[2].casefold()
