@@ -60,6 +60,14 @@ class Alarms(Construct):
             "A run closed with items that lack an outcome or have two: `sexton verify RUN`.",
         )
 
+    def watch_breaker(self) -> None:
+        """Runs that Sexton halted by itself: they wait for a person."""
+        self._alarm(
+            "HaltedRuns",
+            self._published("HaltedRuns"),
+            "The breaker halted a run: `sexton status` says which and why; mend that, then `sexton run resume RUN`.",
+        )
+
     def watch_schedules(self) -> None:
         """Times of a schedule that passed without a run, and that no later run covers."""
         self._alarm(

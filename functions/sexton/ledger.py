@@ -52,9 +52,12 @@ class Ledger:
         return self.table.get(policy_key(policy)) or {}
 
     def halt(self, run: Run, change: Change, token: Token) -> bool:
-        """Halt a run that is at work, whatever else moves it meanwhile; False when it is at work no more."""
+        """Halt a run that is at work, whatever else moves it meanwhile.
+
+        False when it is at work no more, or was resumed since: whoever resumed it knew better.
+        """
         at_work: Run | None = run
-        while at_work is not None and at_work.state in AT_WORK:
+        while at_work is not None and at_work.state in AT_WORK and at_work.resumed_at == run.resumed_at:
             written = self.table.write(run_transitions.halt(at_work, change, token()))
             if isinstance(written, Applied):
                 return True

@@ -213,9 +213,11 @@ class Reconciling:
 
     def _give_up(self, listed: Job, run: Run, policy: Policy) -> None:
         """ready -> dead or succeeded: attempts or age are used up; observed first if an effect is unknown."""
-        job = self.ledger.job(listed.key)
+        job, fresh = self.ledger.job(listed.key), self.ledger.run(run.id)
         if job is None or job.state is not JobState.READY or job.rev != listed.rev:
             return
+        if fresh is None or fresh.state not in AT_WORK or self.ledger.controls().paused(run.policy):
+            return  # halted or paused since this tick began: then nothing dies
         gained, trouble = self._observed_or_not(job, run, policy)
         now, token = self.clock(), self.token()
         if gained.items == job.open_items:
@@ -320,6 +322,7 @@ class Reconciling:
             unbalanced[run.policy] += run.balanced is False
         for policy in sorted({*self.policies, *oldest}):
             self.gauges.put("OldestOpenJobAge", oldest[policy], policy)
+        self.gauges.put("HaltedRuns", sum(run.state is RunState.HALTED and run.reason == BREAKER for run in runs))
         self.gauges.put("DeadJobs", dead.total())
         self.gauges.put("BooksOutOfBalance", unbalanced.total())
         controls = self.ledger.controls()
