@@ -66,10 +66,15 @@ def asked(stubber: Stubber, status: str, handler: str) -> None:
     stubber.add_response("get_function_configuration", answer, {"FunctionName": "worker"})
 
 
+def changed(stubber: Stubber, handler: str) -> None:
+    stubber.add_response("update_function_configuration", {}, {"FunctionName": "worker", "Handler": handler})
+
+
 def test_only_the_handler_is_changed_and_waited_for(aws: boto3.session.Session) -> None:
     client, slept = aws.client("lambda"), list[float]()
     with Stubber(client) as stubber:
-        stubber.add_response("update_function_configuration", {}, {"FunctionName": "worker", "Handler": FAULTY})
+        asked(stubber, "Successful", WORKER)
+        changed(stubber, FAULTY)
         asked(stubber, "InProgress", FAULTY)
         asked(stubber, "Successful", FAULTY)
         asked(stubber, "Successful", FAULTY)
@@ -77,14 +82,34 @@ def test_only_the_handler_is_changed_and_waited_for(aws: boto3.session.Session) 
         worker.use(FAULTY)
         assert worker.handler() == FAULTY
         stubber.assert_no_pending_responses()
-    assert len(slept) == 1
+    assert len(slept) == 2
+
+
+def test_what_fails_for_a_moment_is_asked_again(aws: boto3.session.Session) -> None:
+    client = aws.client("lambda")
+    with Stubber(client) as stubber:
+        asked(stubber, "Successful", WORKER)
+        stubber.add_client_error("update_function_configuration", "ResourceConflictException", "in progress")
+        asked(stubber, "Successful", WORKER)
+        changed(stubber, FAULTY)
+        asked(stubber, "Successful", FAULTY)
+        LambdaWorker(client, "worker", lambda seconds: None).use(FAULTY)
+        stubber.assert_no_pending_responses()
+
+
+def test_a_missing_right_is_told_at_once(aws: boto3.session.Session) -> None:
+    client = aws.client("lambda")
+    with Stubber(client) as stubber:
+        asked(stubber, "Successful", WORKER)
+        stubber.add_client_error("update_function_configuration", "AccessDeniedException", "not authorized")
+        with pytest.raises(CallFailed, match="not authorized"):
+            LambdaWorker(client, "worker", lambda seconds: None).use(FAULTY)
 
 
 def test_an_update_that_does_not_come_is_a_failure(aws: boto3.session.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backstage, "UPDATED_WITHIN", 2 * backstage.POLL)
     client = aws.client("lambda")
     with Stubber(client) as stubber:
-        stubber.add_response("update_function_configuration", {}, {"FunctionName": "worker", "Handler": WORKER})
         asked(stubber, "InProgress", WORKER)
         asked(stubber, "Failed", WORKER)
         with pytest.raises(CallFailed, match="did not take the handler"):

@@ -12,8 +12,8 @@ import pytest
 from sexton import cli, cli_rehearse, judging, working
 from sexton.canary import EXHAUSTED, KILLED
 from sexton.controls import Controls
-from sexton.deployment import ChangeUnsure
-from sexton.errors import NotAllowed, SextonError, UnknownPolicy
+from sexton.deployment import ChangeUnsure, FunctionFailed
+from sexton.errors import CallFailed, Failure, NotAllowed, ReasonClass, SextonError, UnknownPolicy
 from sexton.item import Item
 from sexton.job import JobState
 from sexton.markers import PlacedMarkers
@@ -33,6 +33,7 @@ from tests.fakes.world import policy
 PREFIX, BUCKET = "rehearsals/", "sexton-rehearsals"
 ID = "0123456789ab"
 LIMITS = {"max_items": 1000, "max_attempts": 3, "max_age": "PT15M"}
+BUSY = Failure(ReasonClass.THROTTLED, "TooManyRequestsException", "rate exceeded")
 SCOPE = f"s3://{BUCKET}/{PREFIX}"
 
 
@@ -393,6 +394,22 @@ def test_the_command_tidies_up(desk: Room, capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["rehearse", "--tidy", "--reason", "why"]) == 0
     assert desk.stand.handler == WORKER
     assert "Everything was put back" in capsys.readouterr().out
+
+
+def test_a_look_that_fails_for_a_moment_comes_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_it_is, ticks = FakeFunctions.tick, 0
+
+    def tick(functions: FakeFunctions, event: Any) -> None:
+        nonlocal ticks
+        ticks += 1
+        if ticks in (2, 3):
+            raise FunctionFailed("Task timed out") if ticks == 2 else CallFailed(BUSY)
+        as_it_is(functions, event)
+
+    monkeypatch.setattr(FakeFunctions, "tick", tick)
+    found = room.rehearse("newer-object")
+    assert found.passed
+    assert sum(text.startswith("cannot look now") for text in found.rehearsals[0].did) == 2
 
 
 def test_an_error_of_a_call_fails_the_rehearsal_and_no_more(room: Room) -> None:
