@@ -30,6 +30,7 @@ MISSED_BECAUSE = {
     Why.DAYLIGHT_SAVING: "the clock was set forward over it",
     Why.NOT_FIRED: "the schedule did not fire",
     Why.NOT_CARRIED_OUT: "its run was invalidated",
+    Why.REPORTED: "a person's report had its time",
 }
 
 

@@ -35,6 +35,7 @@ class Why(StrEnum):
     DAYLIGHT_SAVING = "daylight_saving"
     NOT_FIRED = "not_fired"
     NOT_CARRIED_OUT = "not_carried_out"
+    REPORTED = "reported"
 
 
 class MissedTime(BaseModel):
@@ -145,6 +146,11 @@ def _next_action(row: Row, controls: Controls, latest: Expected) -> str:
     if row.get("open_run"):
         return f"nothing to do: when {row['open_run']} has ended, the next run covers them; sooner: {start}"
     ended = _skipped(row, latest.at)
+    if ended and _why(row, controls, latest) is Why.REPORTED:
+        approve = (
+            f"approve the report that has its time: sexton run approve {ended['run_id']} --digest ... --reason ..."
+        )
+        return f"{approve}; or start a run now: sexton run start {policy} --reason ..."
     if ended and _why(row, controls, latest) is Why.NOT_CARRIED_OUT:
         now = f"sexton run start {policy} --reason ... (it covers them all)"
         mend = f"mend what `sexton run show {ended['run_id']}` names"

@@ -32,6 +32,7 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
 KEEP_CLOSED = timedelta(days=400)
 PLANNER_LEASE = timedelta(seconds=120)  # renewed with every part; a dead planner is followed this soon
 SKIPPED_TRIGGERS_KEPT = 20
+MOST_CHANGES = 100  # with the longest reasons some 230 KB, of the 400 KB that a row may have
 NOT_CARRIED_OUT = "not_carried_out"  # why a trigger led to no run that was carried out
 BUT_COMPLETED = tuple(state.value for state in RunState if state not in (RunState.COMPLETED, RunState.INVALIDATED))
 
@@ -239,7 +240,6 @@ def approve(
             "approved_at": ms(change.at),
             **({} if run.covered_before else _before(covered_before)),
         },
-        append=_noted(change),
         add={"rev": 1},
     )
     version = run.policy_version
@@ -250,7 +250,7 @@ def approve(
         set={"open_run": run.run_id, **(_covered(run.id) if covered_before else {})},
         append={} if version in approved else {"approved_versions": [version]},
     )
-    return [go, slot]
+    return [_noting(go, run, change), slot]
 
 
 def reopen(run: Run, change: Change | None, now: datetime, write_id: str) -> Write:
@@ -262,7 +262,7 @@ def reopen(run: Run, change: Change | None, now: datetime, write_id: str) -> Wri
     was_closed = run.state is RunState.COMPLETED
     listed = {"open_pk": RUNS, "open_sk": open_sk(run.id)}
     reopened = {"state": RunState.DRAINING.value, "reopened_at": ms(now), **listed}
-    return Write(
+    write = Write(
         run.key,
         write_id,
         (
@@ -271,10 +271,10 @@ def reopen(run: Run, change: Change | None, now: datetime, write_id: str) -> Wri
             *((equals("open_pk", ATTENTION), absent("undone_by")) if was_closed else ()),
         ),
         set=reopened if was_closed else {},
-        append=_noted(change),
         add={"rev": 1, "replays": 1},
         remove=("closed_at", "expires_at", "balanced") if was_closed else (),
     )
+    return _noting(write, run, change)
 
 
 def note(run: Run, change: Change, write_id: str) -> Write:
@@ -308,7 +308,7 @@ def free_slot(run: Run, write_id: str) -> Write:
 
 def halt(run: Run, change: Change, write_id: str) -> Write:
     """dispatching, draining -> halted, by a person or the breaker: its jobs are parked; run rev observed."""
-    return Write(
+    write = Write(
         run.key,
         write_id,
         (one_of("state", [state.value for state in AT_WORK]), equals("rev", run.rev)),
@@ -319,14 +319,14 @@ def halt(run: Run, change: Change, write_id: str) -> Write:
             "reason": change.detail or change.change,
             "message": change.reason,
         },
-        append=_noted(change),
         add={"rev": 1},
     )
+    return _noting(write, run, change)
 
 
 def resume(run: Run, change: Change, write_id: str) -> Write:
     """halted -> what it was: the age of its jobs, and what the breaker counts, begin anew; run rev observed."""
-    return Write(
+    write = Write(
         run.key,
         write_id,
         (equals("state", RunState.HALTED.value), equals("rev", run.rev)),
@@ -334,10 +334,20 @@ def resume(run: Run, change: Change, write_id: str) -> Write:
             "state": (run.halted_from or RunState.DRAINING).value,
             "resumed_at": ms(change.at),
         },
-        append=_noted(change),
         add={"rev": 1},
         remove=("halted_from", "halted_at", "reason", "message"),
     )
+    return _noting(write, run, change)
+
+
+def _noting(write: Write, run: Run, change: Change | None) -> Write:
+    """The write, guarded by the run's rev, with the change on the run's list, which keeps the latest."""
+    if change is None:
+        return write
+    if len(run.changes) < MOST_CHANGES:
+        return replace(write, append={**write.append, **_noted(change)})
+    kept = [each.to_row() for each in (*run.changes, change)[-MOST_CHANGES:]]
+    return replace(write, set={**write.set, "changes": kept})
 
 
 def _noted(change: Change | None) -> dict[str, Sequence[Value]]:
@@ -352,7 +362,7 @@ def invalidate(
 
     `change` is a person's.
     """
-    return Write(
+    write = Write(
         run.key,
         write_id,
         (one_of("state", BUT_COMPLETED), equals("rev", run.rev)),
@@ -362,10 +372,10 @@ def invalidate(
             "message": message,
             "invalidated_at": ms(now),
         },
-        append=_noted(change),
         add={"rev": 1},
         remove=("planner_token", "planner_until"),
     )
+    return _noting(write, run, change)
 
 
 def refuse(run: Run, token: str, reason: str, message: str, now: datetime, write_id: str) -> Write:

@@ -168,7 +168,7 @@ class Starting:
         if isinstance(written, Applied):
             return Started(str(run_id), created=True)
         if written.index == 0:
-            return self._found(run_id, trigger)
+            return self._found(run_id, policy, trigger)
         return self._skip(run_id, Why.RUN_OPEN, (written.old or {})["open_run"])
 
     def _while_paused(self, run_id: RunId, pause: Pause, trigger: Trigger) -> Started:
@@ -188,9 +188,11 @@ class Starting:
                 return Started(open_run, skipped=True)
         raise LeaseLost(f"others kept recording skipped triggers of {run_id.policy}; this one is not recorded")
 
-    def _found(self, run_id: RunId, trigger: Trigger) -> Started:
-        """The run was there already. One that does more than was asked for is no answer to the question."""
+    def _found(self, run_id: RunId, policy: Policy, trigger: Trigger) -> Started:
+        """The run was there already. One that does more, or less, than was asked for is no answer to the question."""
         run = self.ledger.run(run_id)
+        if trigger.started_by == SCHEDULE and run and (run.mode, policy.mode) == ("report", "enforce"):
+            return self._skip(run_id, Why.REPORTED)  # a person's report has the time of a run that was to enforce
         if trigger.mode == "report" and run is not None and run.mode == "enforce":
             raise Refused(
                 f"{run_id} is there already, and it enforces; give another --at for a report"

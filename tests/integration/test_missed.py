@@ -283,3 +283,18 @@ def test_an_older_run_that_is_invalidated_later_takes_nothing_from_a_newer_one(w
     world.stopping().invalidate(older, "the newer one has it all", "me")
     world.tick()
     assert asked(world).missed == ()
+
+
+def test_a_schedule_that_finds_a_persons_report_of_its_time_is_missed_with_the_reason(world: World) -> None:
+    world.clock.move_to(FIRST)
+    report = world.trigger(mode="report", started_by="anna")
+    world.trigger()
+    assert world.bucket().keys() == ["app/a", "app/b"]
+    (missed,) = asked(world).missed
+    assert [(each.at, each.why) for each in missed.times] == [(FIRST, "reported")]
+    assert f"sexton run approve {report['run_id']}" in missed.next_action
+    assert rings(world, FIRST + GRACE) == 1
+    world.trigger()  # a late duplicate
+    world.trigger(at=world.clock(), started_by="anna")
+    world.settle()
+    assert rings(world) == 0

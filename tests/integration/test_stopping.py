@@ -372,3 +372,15 @@ def _many_jobs(number: int, refused: int) -> LastingWorld:
     world.queue.max_receive_count = 1  # the message of a dead job does not come before those of others
     world.troubled.failures = dict.fromkeys(keys(refused), DENIED)
     return world
+
+
+def test_a_run_that_is_halted_and_resumed_for_ever_never_fills_its_row() -> None:
+    world = planned(3)
+    for turn in range(120):
+        world.stopping().halt(world.run_id, f"{turn} " + "é" * 490, ME)
+        world.stopping().resume_run(world.run_id, f"{turn} " + "é" * 490, ME)
+    changes = run_of(world).changes
+    assert len(changes) == 100
+    assert changes[-1].reason.startswith("119 ")
+    world.settle()
+    assert tally(world, world.run_id) == {"deleted": 3}
