@@ -141,8 +141,9 @@ def parts_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def two_planners(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A planner goes on after another has taken its lease."""
+    """A planner goes on after another has taken its lease, and writes its rows over the other's."""
     monkeypatch.setattr(run_transitions, "_planning", lambda token: (equals("state", "planning"),))
+    weakened(monkeypatch, job_transitions, "plan", "pk")
 
 
 def dead_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,10 +283,12 @@ BUGS: dict[str, Bug] = {
     "claim in any state": Bug(claim_in_any_state, "took the live lease|no transition"),
     "expire a live lease": Bug(expire_too_soon, "took the live lease"),
     "cutoff from the clock": Bug(cutoff_from_the_clock, "has the cutoff"),
-    "no second look": Bug(no_second_look, "planned was the one of|current since|something lies before"),
+    "no second look": Bug(no_second_look, "planned was the one of|current since|something lies before|removed it"),
     "cursor before part": Bug(cursor_before_part, "without its planner's cursor"),
     "part overwritten by a stale planner": Bug(parts_overwritten, "overwrote|books do not balance|its part"),
-    "two planners": Bug(two_planners, "once more|no transition|is planned with|books do not balance"),
+    "two planners": Bug(
+        two_planners, "its planner's cursor|once more|no transition|is planned with|books do not balance"
+    ),
     "dead without observing": Bug(dead_without_a_look, "is dead, and|and removed it"),
     "a lost reply did nothing": Bug(effects_known, "and removed it|is dead, and"),
     "expired and forgotten": Bug(expired_and_forgotten, "no transition|and removed it"),
