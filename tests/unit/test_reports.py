@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sexton import report_csv, report_html
 from sexton.breakdown import Breakdown
 from sexton.item import Item
-from sexton.money import money
+from sexton.money import NO_CLASS, NOTHING_STORED, OF_MARKERS, money
 from sexton.policy import Policy
 from sexton.prices import list_prices
 from sexton.report import Report, readable_bytes
@@ -242,3 +242,18 @@ def test_the_age_is_by_the_date_that_the_policy_goes_by() -> None:
     tagged = old._replace(last_modified=AT + timedelta(days=1), tags={"created": f"{AT:%Y}-01-01"})
     assert aged(by_tag, tagged) == ["30 to 90 days"]
     assert aged(policy(age_from={"key_date": "%Y-%m-%d"}), old._replace(key="app/2001-01-01")) == ["5 years or more"]
+
+
+def test_the_page_says_how_its_prices_were_read() -> None:
+    source = list_prices().sources[0]
+    text = Reader(report_html.render(report((item("=a/x"), "deleted")))).text
+    assert f"{source.url.replace('<region>', 'us-east-1')}, read {source.read}." in text
+
+
+def test_delete_markers_are_called_so_where_a_class_would_stand() -> None:
+    marker = Item("=a/x", "", 0, OF_MARKERS, AT - timedelta(days=3), "v1", is_marker=True)
+    text = Reader(report_html.render(report((marker, "deleted")))).text
+    assert text.count(report_html.MARKERS) > 1
+    assert NOTHING_STORED in text
+    assert NO_CLASS not in text
+    assert "Without a price" not in text
