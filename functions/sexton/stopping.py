@@ -20,6 +20,7 @@ from sexton.table import Applied, Write
 SCHEME = "s3://"
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and the longest key
+UNREACHED = "no deployed policy reaches that place, so for now this keeps nothing; is it spelled right?"
 BY_A_PERSON = "invalidated_by_person"
 
 
@@ -41,6 +42,12 @@ class ScopeChanged(BaseModel):
     scope: str
     state: Literal["paused", "resumed", "held", "released"]
     changed: bool = True
+
+
+class HoldChanged(ScopeChanged):
+    """A hold after a change. `warning`: why it keeps nothing from any deployed policy."""
+
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,15 @@ class Stopping:
         write = control_transitions.resume(scope, self._change("resumed", reason, actor), self.token(), told)
         return self._control(write, scope, "resumed", actor)
 
-    def hold(self, scope: str, reason: str, actor: str) -> ScopeChanged:
-        """Keep everything whose address begins with the scope. Raises NotAllowed when it is no such address."""
+    def hold(self, scope: str, reason: str, actor: str) -> HoldChanged:
+        """Keep everything whose address begins with the scope. Raises NotAllowed when it is no such address.
+
+        A place that no deployed policy reaches is held all the same, for one that is yet to come, with a warning.
+        """
         scope = _in_a_bucket(hold_scope(scope))
         write = control_transitions.hold(scope, self._change("held", reason, actor), self.token())
-        return self._control(write, scope, "held", actor)
+        changed = self._control(write, scope, "held", actor)
+        return HoldChanged(**dict(changed), warning=None if self._reached(scope) else UNREACHED)
 
     def release(self, scope: str, reason: str, actor: str) -> ScopeChanged:
         """Release a hold, by exactly its scope. Raises NotAllowed when there never was one."""
@@ -121,6 +132,12 @@ class Stopping:
             raise NotAllowed("no_such_hold", f"there is no hold on {scope}; `sexton hold list` names each")
         write = control_transitions.release(scope, self._change("released", reason, actor), self.token())
         return self._control(write, scope, "released", actor)
+
+    def _reached(self, scope: str) -> bool:
+        """Whether a deployed policy looks at addresses that begin with the scope."""
+        sources = (policy.source for policy in self.policies.values())
+        places = (source.address(prefix) for source in sources for prefix in source.prefixes)
+        return any(place.startswith(scope) or scope.startswith(place) for place in places)
 
     def _known(self, scope: str) -> None:
         if scope != ALL and scope not in self.policies:
