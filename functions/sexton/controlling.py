@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, assert_never
 
@@ -119,6 +119,7 @@ _STATUS = {
     "unknown_job": 404,
 }
 NOT_ALLOWED_NOW = 409
+NOTHING_CHANGED = 424  # what it stands on failed before anything was asked to change
 BROKE_OFF = 502  # what it stands on failed, and how far the change came is not known
 
 _HINTS = {
@@ -126,13 +127,17 @@ _HINTS = {
     403: "SextonOperator and SextonApprover name the doors: docs/access.md",
     404: "`sexton run list` and `sexton dlq list` show what there is",
     409: "`sexton status` says where things stand",
+    424: "nothing was changed: see to what the message names, and ask again",
     502: "look before you ask again: `sexton status`",
 }
 
 
 @dataclass(frozen=True)
 class Controlling:
-    """The changes that go through one door."""
+    """The changes that go through one door.
+
+    `changes_sent` counts the requests that may have changed something: where it stands still, nothing was changed.
+    """
 
     door: Door
     discovery: Discovery
@@ -146,9 +151,11 @@ class Controlling:
     clock: Clock
     token: Token
     log: Log
+    changes_sent: Callable[[], int]
 
     def answer(self, caller: Caller | None, body: bytes) -> Answer:
         """Carry out a request. What is refused, or fails on the way, is answered with its code; mistakes are raised."""
+        before = self.changes_sent()
         try:
             if caller is None:
                 raise NoIdentity("the request names nobody: it must be signed by an identity of IAM")
@@ -158,7 +165,8 @@ class Controlling:
             return _error(caller, _STATUS.get(refused.code, NOT_ALLOWED_NOW), refused.code, _told(refused))
         except SextonError as error:
             self.log("change_broke_off", actor=caller and caller.actor, error=_told(error))
-            return _error(caller, BROKE_OFF, _code(error), _told(error))
+            status = BROKE_OFF if self.changes_sent() != before else NOTHING_CHANGED
+            return _error(caller, status, _code(error), _told(error))
 
     def _carry_out(self, caller: Caller, body: bytes) -> Mapping[str, object]:
         if len(body) > LONGEST_BODY:
@@ -209,6 +217,7 @@ class Controlling:
         change = self.replaying.replay if isinstance(asked, DlqReplay) else self.replaying.resolve
         jobs, with_one, done, refused = list(dict.fromkeys(asked.jobs)), self.token(), list[str](), list[JobRefused]()
         for job_id in jobs:
+            before = self.changes_sent()
             try:
                 change(job_id, asked.reason, actor, with_one)
                 done.append(job_id)
@@ -216,7 +225,8 @@ class Controlling:
                 refused.append(JobRefused(job_id=job_id, code=error.code, message=_told(error)))
             except SextonError as error:
                 self.log("change_broke_off", change=asked.change, actor=actor, error=_told(error))
-                told = f"not known to be done: {_told(error)}"
+                how = "not known to be done" if self.changes_sent() != before else "not done"
+                told = f"{how}: {_told(error)}"
                 refused.append(JobRefused(job_id=job_id, code=_code(error), message=told))
                 break
         seen = {*done, *(each.job_id for each in refused)}
