@@ -90,6 +90,7 @@ class Boundary(Trace):
         self.weather = weather
         self.seen = seen
         self.told: Callable[[Task, Call, object, object], None] = lambda task, call, service, answer: None
+        self.meanwhile: Callable[[FakeBucket, list[str], float], None] = lambda bucket, keys, seconds: None
         self.poison: set[str] = set()
 
     def wrap(self, port: str, real: P) -> P:
@@ -121,6 +122,9 @@ class Boundary(Trace):
         if self._poisoned(request.call):
             self.weather.happened[Fault.POISON] += 1
             return self._later(there, lambda: self.scheduler.kill(request.task))
+        if name == "bucket.remove":
+            keys = [item.key for item in cast("Sequence[Item]", request.call.args[0])]
+            self.meanwhile(cast(FakeBucket, getattr(request.real, "__self__", None)), keys, there)
         if strikes(Fault.KILLED_BEFORE):
             return self._later(there, lambda: self.scheduler.kill(request.task))
         if strikes(Fault.BROKEN):

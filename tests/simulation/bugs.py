@@ -240,17 +240,6 @@ def closed_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sexton.closing.OPEN", ())
 
 
-def split_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was split off does not know what its parent had done."""
-    real = job_transitions.split_off
-
-    def split_off(*args: Any) -> Write:
-        write = real(*args)
-        return replace(write, set={**write.set, "inherited_files": [], "split_off": []})
-
-    monkeypatch.setattr(job_transitions, "split_off", split_off)
-
-
 def removal_without_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     """DeleteObjects is sent without ETags: whatever is there goes, a marker lands on a marker."""
     monkeypatch.setattr(FakeBucket, "_remove_one", lambda self, item: Removed(self._delete(item.key)))
@@ -299,10 +288,9 @@ BUGS: dict[str, Bug] = {
     "pauses unread": Bug(pauses_unread, "after it was stopped, paused or held"),
     "run state unread": Bug(state_unread, "after it was stopped, paused or held"),
     "holds unread": Bug(holds_unread, "after it was stopped, paused or held"),
-    "lease unwatched": Bug(lease_unwatched, "under a lease|settled"),
+    "lease unwatched": Bug(lease_unwatched, "without a lease|under a lease"),
     "another policy version obeyed": Bug(other_version_obeyed, "under another policy version"),
     "closed too soon": Bug(closed_too_soon, "is closed, and"),
-    "split with nothing": Bug(split_with_nothing, "outcomes of"),
     "removal without condition": Bug(removal_without_condition, "planned was the one of|a marker on a marker"),
     "undo without a look": Bug(undo_without_a_look, "something lies before"),
     "reports carried out": Bug(reports_carried_out, "which only reports|no transition"),

@@ -59,6 +59,7 @@ class History:
         self.judges = (self.rows, self.plans, self.removals, self.acks, closing)
         self.outside = Outside(self.world, self.scenario, self.store)
         self.outside.around = self.plans.looked
+        self.world.trace.meanwhile = self.outside.race
         self.operator = Operator(self.world, active=self.random.random() < 0.6)
         self.steps = 0
         if story is not None:
