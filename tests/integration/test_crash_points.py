@@ -330,6 +330,7 @@ def with_too_much_dead() -> LastingWorld:
 def work_on_twenty(world: LastingWorld) -> None:
     world.work()
     world.work()
+    world.tick()
     world.troubled.failures = {}
     mend_and_resume(world)
 

@@ -36,7 +36,7 @@ class StubbedSession:
         self.clients: dict[str, Any] = {}
         self.stubs: dict[str, Stubber] = {}
         self.retries: list[tuple[str, Any]] = []
-        for service in ("cloudformation", "lambda", "sts", "dynamodb", "s3"):
+        for service in ("cloudformation", "lambda", "sts", "dynamodb", "s3", "sqs"):
             client: Any = boto3.client(
                 service, region_name=self.region_name, aws_access_key_id="x", aws_secret_access_key="y"
             )
