@@ -16,8 +16,8 @@ from sexton.run import AT_WORK, Change, Run, RunState
 from sexton.starting import Policies
 from sexton.table import Applied, Write
 
-SCHEME = "s3://"
-LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and the longest key
+SCHEMES = ("s3://", "dynamodb://")
+LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and its longest key
 BY_A_PERSON = "invalidated_by_person"
 
 
@@ -151,8 +151,13 @@ def _instead(run: Run) -> str:
 
 
 def hold_scope(text: str) -> str:
-    """A hold's scope as it is compared: `s3://bucket/` and what keys begin with. Raises NotAllowed."""
-    bucket, slash, prefix = text.removeprefix(SCHEME).partition("/")
-    if not text.startswith(SCHEME) or not bucket or len(text.encode()) > LONGEST_SCOPE:
-        raise NotAllowed("bad_scope", f"{text[:100]!r} is no place; one looks like s3://bucket/prefix/")
-    return f"{SCHEME}{bucket}{slash or '/'}{prefix}"
+    """A hold's scope as it is compared: `s3://bucket/`, `dynamodb://table/`, and what keys begin with.
+
+    Raises NotAllowed.
+    """
+    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
+    place, slash, prefix = text.removeprefix(scheme).partition("/")
+    if not scheme or not place or len(text.encode()) > LONGEST_SCOPE:
+        what = "one looks like s3://bucket/prefix/ or dynamodb://table/"
+        raise NotAllowed("bad_scope", f"{text[:100]!r} is no place; {what}")
+    return f"{scheme}{place}{slash or '/'}{prefix}"

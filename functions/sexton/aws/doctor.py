@@ -82,13 +82,14 @@ class Doctor:
                 policies[policy] = copy
             else:
                 yield copy
-        yield from self._of_buckets(sorted(policies.values(), key=lambda policy: policy.source.bucket))
+        of_buckets = [policy for policy in policies.values() if policy.of_bucket]
+        yield from self._of_buckets(sorted(of_buckets, key=lambda policy: policy.s3.bucket))
+        for probe in probe_grants.probes(self.site, list(policies.values())):
+            yield from probe.checks()
 
     def _of_buckets(self, policies: Sequence[Policy]) -> Iterator[Check]:
-        for bucket, of_bucket in groupby(policies, key=lambda policy: policy.source.bucket):
+        for bucket, of_bucket in groupby(policies, key=lambda policy: policy.s3.bucket):
             yield from probe_bucket.checks(self.site, bucket, list(of_bucket))
-        for probe in probe_grants.probes(self.site, policies):
-            yield from probe.checks()
 
     def _rows(self) -> tuple[dict[str, Row], Sequence[Check]]:
         """The rows of the deployed policies that were asked for; or none, and why they could not be read."""
