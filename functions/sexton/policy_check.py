@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import zip_longest
 
 from pydantic import BaseModel, Tag
 from pydantic_core import ErrorDetails
@@ -101,7 +102,7 @@ def _near(name: str, known: list[str]) -> str:
 
 def field_names(model: type[BaseModel], place: Place) -> list[str]:
     """The names of the fields that a model has at a place inside it."""
-    for step, tag in zip(place, (*place[1:], ""), strict=True):
+    for step, tag in zip_longest(place, place[1:]):
         if step in model.model_fields:
             annotation = model.model_fields[str(step)].annotation
             model = _tagged(annotation, tag) or _model_in(annotation) or model
