@@ -85,17 +85,19 @@ class Records:
     def observe(self, items: Sequence[Item], span: int, begun: Callable[[], object]) -> Mapping[ItemId, Seen]:
         """Read consistently what each record is judged by. The size is the planned one: it is an estimate."""
         begun()
-        keys = {item.key: attributes.parse(item.key) for item in items}
-        found = self.records.get(self.source, list(keys.values()))
-        there = {attributes.canonical(record.key): record for record in found}
+        there = self._there([item.key for item in items])
         return {
             item.id: _item(self.source, there[item.key], item.size) if item.key in there else None for item in items
         }
 
     def at_key(self, key: str) -> Item | None:
         """The record of a key as it is now."""
-        found = self.records.get(self.source, [attributes.parse(key)])
-        return _item(self.source, found[0], 0) if found else None
+        found = self._there([key])
+        return _item(self.source, found[key], 0) if found else None
+
+    def _there(self, keys: Sequence[str]) -> Mapping[str, Record]:
+        found = self.records.get(self.source, [attributes.parse(key) for key in dict.fromkeys(keys)])
+        return {attributes.canonical(record.key): record for record in found}
 
     def delete(self, item: Item) -> Delete:
         """The removal of a record that still is as it was seen."""

@@ -42,7 +42,8 @@ def refuse_unfit_source(policy: Policy, stores: Stores) -> bool:
     if isinstance(policy.source, RecordSource):
         refuse_unfit_table(policy.source, stores.records(policy.source.table).shape())
         return False
-    return refuse_unfit(policy, bucket_of(policy, stores).versioning())
+    bucket = bucket_of(policy, stores)
+    return refuse_unfit(policy, bucket.versioning())
 
 
 def judge_of(policy: Policy, run: Run) -> Judge:
