@@ -6,14 +6,16 @@ import json
 from datetime import datetime, timedelta
 
 import pytest
-from sexton import keys
+from sexton import cli, keys
 from sexton.attributes import canonical
 from sexton.errors import Failure, ReasonClass
 from sexton.job import JobState
 from sexton.outcome import ABSENT, CHANGED
 from sexton.run import Run
+from sexton.wording import in_words
 from sexton.working import LOOKS
 
+from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.records import FakeRecords
 from tests.fakes.time import START
 from tests.fakes.world import World, records_policy
@@ -306,6 +308,45 @@ def test_a_report_reads_and_does_no_more() -> None:
     run = planned(world)
     assert (run.state, run.planned) == ("reported", 2)
     assert {name for name in world.trace.names if name.startswith("records.")} == {"records.shape", "records.query"}
+
+
+# what people are told
+
+
+def test_a_record_is_explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world(2)
+    remind(world, "young", age=1)
+    planned(world)
+    world.work()
+    world.tick()
+    monkeypatch.setattr(cli, "connect", lambda _: deployment(world, FakeFunctions(world)))
+
+    def explained(address: str) -> dict[str, object]:
+        assert cli.main(["explain", address, "--json"]) == 0
+        found: dict[str, object] = json.loads(capsys.readouterr().out)
+        return found
+
+    gone = explained('dynamodb://reminders/{"id": {"S": "reminder_0001"}}')
+    (run,) = gone["runs"]  # type: ignore[misc]
+    assert (gone["table"], gone["now"], run["outcome"]) == ("reminders", None, "deleted")
+    young = explained('dynamodb://reminders/{"id":{"S":"young"}}')
+    (verdict,) = young["policies"]  # type: ignore[misc]
+    assert (young["runs"], verdict["action"], verdict["reason"]) == ([], "keep", "younger")
+    assert cli.main(["explain", 'dynamodb://reminders/{"id":{"S":"young"}}']) == 0
+    assert "a record, due" in capsys.readouterr().out
+    assert cli.main(["explain", "dynamodb://reminders/young"]) != 0
+    assert "no key of a record" in capsys.readouterr().err
+
+
+def test_a_policy_is_told_in_words() -> None:
+    told = " ".join(in_words(records_policy(filter={"carrier": ["dhl", "ups"]}, version_attribute="v")))
+    assert "Removes each record of table reminders whose carrier is dhl or ups once its deadline (epoch_s)" in told
+    assert "by index by-status, in the partitions open" in told
+    assert "object" not in told
+    assert "empty scope" not in told
+    assert "by a scan of the whole table, 4 segments at once" in " ".join(
+        in_words(records_policy(index=None, partitions=None, scan={"segments": 4}))
+    )
 
 
 # what a policy cannot be used on
