@@ -175,3 +175,14 @@ def test_a_lost_reply_is_recognised_by_the_row(world: World) -> None:
     world.lose_reply_of_write(table)
     assert isinstance(table.transact([ROW, delete(hands, "a")]), Applied)
     assert hands.ids() == []
+
+
+def test_bytes_and_truth_values_are_compared_too(world: World) -> None:
+    table, _, hands = world.records()
+    seen: dict[str, Any] = {"version": {"B": "AP8="}, "paid": {"BOOL": True}, "note": {"NULL": True}}
+    written = {**seen, "version": {"B": "AP8=" if world.name == "fake" else b"\x00\xff"}}
+    remind(hands, "a", **written)
+    refused = table.transact([ROW, delete(hands, "a", **{**seen, "version": {"B": "AAA="}})])
+    assert refused == Refused(None, 1)
+    assert isinstance(table.transact([ROW, delete(hands, "a", **seen)]), Applied)
+    assert hands.ids() == []
