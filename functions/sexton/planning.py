@@ -190,8 +190,8 @@ class Planning:
         if planning_exceeded(run, policy, scan.controls, now):
             raise SourceRefused(
                 "planning_exceeded",
-                f"planning took longer than the policy's max_planning after {sum(scan.scanned.values())} objects; "
-                "narrow its prefixes or raise limits.max_planning",
+                f"planning took longer than the policy's max_planning after {sum(scan.scanned.values())} items; "
+                f"{policy.source.narrower} or raise limits.max_planning",
             )
         if self.time_left() < RESERVE:
             self._flush(run, token, scan, here)
@@ -227,7 +227,7 @@ class Planning:
         if scan.cursor.part > MAX_PARTS:
             raise SourceRefused(
                 "planning_exceeded",
-                f"the plan has more than {MAX_PARTS + 1} parts; raise job_size or narrow the prefixes",
+                f"the plan has more than {MAX_PARTS + 1} parts; raise job_size or let the policy mean less",
             )
         # Records are found in no order of their keys; what asks for one key takes a part for ordered.
         items = sorted(scan.pending, key=lambda item: item.key)

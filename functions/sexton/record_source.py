@@ -182,6 +182,13 @@ class RecordSource(BaseModel):
         return self.scan is None
 
     @property
+    def narrower(self) -> str:
+        """How to have less to list, in words."""
+        return (
+            "name fewer partitions, raise source.read_capacity" if self.scan is None else "raise source.read_capacity"
+        )
+
+    @property
     def place(self) -> str:
         """What its items lie in, as people name it."""
         return f"table {self.table}"

@@ -88,6 +88,11 @@ class S3Source(BaseModel):
         return False
 
     @property
+    def narrower(self) -> str:
+        """How to have less to list, in words."""
+        return "narrow its prefixes"
+
+    @property
     def place(self) -> str:
         """What its items lie in, as people name it."""
         return f"bucket {self.bucket}"
