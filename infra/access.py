@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws
+from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -43,9 +43,14 @@ class Access(Construct):
         schedules: Schedules,
     ) -> None:
         super().__init__(scope, id)
-        self._read = _reading(key, ledger, evidence, queue, failures, [*functions.all, *control.all])
+        # Whoever names a stack is judged by its id at one time, and by `NAME/*` at another.
+        stack = Stack.of(self).format_arn(
+            service="cloudformation", resource="stack", resource_name=f"{Stack.of(self).stack_name}/*"
+        )
+        self._read = [_allow(["cloudformation:DescribeStacks"], [stack])]
+        self._read += _reading(key, ledger, evidence, queue, failures, [*functions.all, *control.all])
         self._read += _looking(functions, schedules)
-        self._wide = [evidence.bucket.arn_for_objects("*"), schedules.of_policies, "*"]
+        self._wide = [stack, evidence.bucket.arn_for_objects("*"), schedules.of_policies, "*"]
         peek = [_allow(["sqs:ReceiveMessage"], [queue.dead_letters.queue_arn])]
         tick = [_allow(["lambda:InvokeFunction"], [functions.reconciler.function.function_arn])]
         self.viewer = self._policy("SextonViewer", "Reads Sexton's ledger, evidence and queues.", [])
@@ -64,8 +69,8 @@ class Access(Construct):
         made = iam.ManagedPolicy(self, id, description=description)
         made.add_statements(*(each.copy() for each in self._read), *more)
         reason = (
-            "All of the evidence and every policy's schedule is there to be read; and AWS lists schedules and event"
-            " source mappings of a whole account or not at all."
+            "All of the evidence and every policy's schedule is there to be read; a stack's id begins with its name;"
+            " and AWS lists schedules and event source mappings of a whole account or not at all."
         )
         review.accept_wildcards(made, self._wide, reason)
         return made
@@ -82,7 +87,6 @@ def _reading(
     """What the reading commands need. Of the sources nothing: their owners say who may look into them."""
     table, bucket = ledger.table.table_arn, evidence.bucket.bucket_arn
     found = [
-        _allow(["cloudformation:DescribeStacks"], [Aws.STACK_ID]),
         _allow([*READ_ROWS], [table, f"{table}/index/{OPEN}"]),
         _allow([*LOOK_AT_TABLE], [table]),
         _allow(["s3:GetObject"], [evidence.bucket.arn_for_objects("*")]),

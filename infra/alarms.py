@@ -60,13 +60,21 @@ class Alarms(Construct):
             "A run closed with items that lack an outcome or have two: `sexton verify RUN`.",
         )
 
+    def watch_breaker(self) -> None:
+        """Runs that Sexton halted by itself: they wait for a person."""
+        self._alarm(
+            "HaltedRuns",
+            self._published("HaltedRuns"),
+            "The breaker halted a run: `sexton status` says which and why; mend that, then `sexton run resume RUN`.",
+        )
+
     def watch_schedules(self) -> None:
         """Times of a schedule that passed without a run, and that no later run covers."""
         self._alarm(
             "MissedSchedules",
             self._published("MissedSchedules"),
-            "A schedule did not lead to its run: `sexton status` says which and why; `sexton run start POLICY --at TIME`"
-            " makes up for it.",
+            "A schedule did not lead to its run: `sexton status` says which and why; `sexton run start POLICY --at"
+            " TIME` makes up for it.",
         )
 
     def watch_age(self, policies: Sequence[Policy]) -> None:

@@ -149,6 +149,7 @@ class SextonStack(Stack):
     def _watch(self, policies: Sequence[Policy]) -> None:
         self.alarms.watch_queues(dead_letters=self.queue.dead_letters, failures=self.failures.queue)
         self.alarms.watch_books()
+        self.alarms.watch_breaker()
         self.alarms.watch_schedules()
         self.alarms.watch_age(policies)
         self.alarms.watch_tick(self.functions.reconciler.function)

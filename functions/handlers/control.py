@@ -43,5 +43,6 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, object]:
         clock=clock,
         token=token,
         log=log,
+        changes_sent=wiring.changes_sent,
     )
     return answered(controlling.answer(caller_of(event, trusting=settings.trust_caller), body_of(event)))

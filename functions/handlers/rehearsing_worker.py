@@ -12,6 +12,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.aws.edge import wired
+from sexton.aws.logs import raising_redacted
 from sexton.canary import FaultyTarget
 from sexton.policy import Policy
 from sexton.run import Run
@@ -20,6 +21,7 @@ from sexton.target import AnyTarget, AtomicTarget
 from handlers.worker import logger, work_all
 
 
+@raising_redacted
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """As the worker's, with faults."""

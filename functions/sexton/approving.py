@@ -12,7 +12,7 @@ from sexton.approval import PLAN_TTL
 from sexton.errors import NotAllowed
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
-from sexton.missed import covered_until
+from sexton.missed import covered_before
 from sexton.policy import Policy
 from sexton.ports import Clock, Log, Token
 from sexton.run import WAITING, Change, Run, RunState
@@ -54,7 +54,7 @@ class Approving:
             raise refused
         change = Change(at=now, actor=actor, change="approved", reason=reason, detail=f"digest {digest}")
         row = self.ledger.policy(run.policy)
-        known, covered = row.get("approved_versions", []), covered_until(row, run.scheduled_time)
+        known, covered = row.get("approved_versions", []), covered_before(row, run.scheduled_time)
         written = self.ledger.table.transact(run_transitions.approve(run, change, known, covered, self.token()))
         if not isinstance(written, Applied):
             raise self._lost(run, written)
@@ -97,8 +97,8 @@ def why_not(run: Run, digest: str, actor: str, policy: Policy | None, now: datet
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two actors may be one person: the same ARN, or the same user or session name under another role.
+    """Whether two actors may be one person: the same ARN, or the same user or session name, in whatever case.
 
     One person who starts runs under one role and approves under another has two ARNs that end alike.
     """
-    return one.rpartition("/")[2] == other.rpartition("/")[2]
+    return one.rpartition("/")[2].casefold() == other.rpartition("/")[2].casefold()

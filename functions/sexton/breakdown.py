@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sexton.cohorts import Cohorts
+from sexton.decision import date_of
 from sexton.histogram import Ages, Tally
 from sexton.item import Item
-from sexton.key_date import KeyDate
 from sexton.outcome import ABSENT_AFTER_ATTEMPT, Ending
 from sexton.policy import Policy
 from sexton.prices import ClassRule, list_prices
@@ -79,8 +79,8 @@ class Breakdown:
         """An empty one for a run of this policy."""
         if isinstance(policy.source, RecordSource):  # a record's key is no path: a table is one cohort
             prefix = f"{policy.source.table}/"
-            return Breakdown(Cohorts((prefix,), prefix), Ages(cutoff), dated_by(policy), list_prices().classes)
-        return Breakdown(Cohorts(policy.source.prefixes), Ages(cutoff), dated_by(policy), list_prices().classes)
+            return Breakdown(Cohorts((prefix,), prefix), Ages(cutoff), date_of(policy), list_prices().classes)
+        return Breakdown(Cohorts(policy.source.prefixes), Ages(cutoff), date_of(policy), list_prices().classes)
 
     def add(self, item: Item, name: str, at: datetime, *, marked: bool = False) -> None:
         """Count one item, in the plan's order, each once.
@@ -138,11 +138,3 @@ def _space(name: str, marked: bool) -> Space | None:
     if name == PLANNED or name.partition(":")[0] == Ending.DELETED:
         return Space.MARKED if marked else Space.FREED
     return None
-
-
-def dated_by(policy: Policy) -> Callable[[Item], datetime | None]:
-    """The date that the policy's age counts from."""
-    if isinstance(policy.age_from, KeyDate):
-        read = policy.age_from.reader()
-        return lambda item: read(item.key)
-    return lambda item: item.last_modified

@@ -16,12 +16,24 @@ MOST_SWEPT = 100  # messages that one request looks at
 LONGEST_REASON = 500
 FASTEST_REDRIVE = 500  # messages a second: SQS's own bound
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Reason = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_REASON),
-    AfterValidator(lambda reason: redact(reason, LONGEST_REASON)),  # it is kept for years, and shown to many
-]
+# No id is changed by redaction; what is none is repeated in answers, and must not bring along what it holds.
+Text = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(redact)]
+
+
+def fit_to_keep(reason: str) -> str:
+    """The reason as it is kept, for years, and shown to many. Invisible characters alone are none.
+
+    Raises ValueError with what to do about it.
+    """
+    if len(reason) > LONGEST_REASON:
+        raise ValueError(f"it has {len(reason):,} characters; {LONGEST_REASON} are the most")
+    kept = redact(reason, LONGEST_REASON)
+    if not kept:
+        raise ValueError("say why")
+    return kept
+
+
+Reason = Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(fit_to_keep)]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=1200)]  # a bucket, and a key of 1,024 bytes
 Jobs = Annotated[list[Text], Field(min_length=1, max_length=MOST_JOBS)]
 
@@ -202,4 +214,10 @@ def _told(error: Any) -> str:
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         return f"there is no such change; known are {', '.join(CHANGES)}"
     where = ".".join(map(str, error["loc"][1:]))
-    return f"{where}: {error['msg']}" if where else "the body is no JSON object"
+    return f"{where}: {_in_words(error)}" if where else "the body is no JSON object"
+
+
+def _in_words(error: Any) -> str:
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    return "it is empty" if error["type"] == "string_too_short" else str(error["msg"])

@@ -6,6 +6,8 @@ need them, so that `sexton --help` is quick.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -165,14 +167,17 @@ def run_watch(
     Exit 0: completed, balanced and nothing dead, or reported. 1: ended otherwise. 3: awaits approval. 4: timeout.
     """
     from sexton import cli_tables
-    from sexton.cli_output import put_json
-    from sexton.cli_watch import watch
+    from sexton.cli_output import put_json, say
+    from sexton.cli_watch import AWAITING_APPROVAL, watch
+    from sexton.waiting import to_approve
 
     view, code = watch(connect(stack), run, timeout)
     if as_json:
         put_json(view)
     else:
         _show(cli_tables.run(view))
+    if code == AWAITING_APPROVAL:
+        say(f"next action: {to_approve(view.run_id, view.digest)}")
     raise typer.Exit(code)
 
 
@@ -292,9 +297,44 @@ def doctor(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; what can be expected to go wrong is told without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if not _writable():
+        print("error: stdout is closed, and nothing was done: the answer would be lost", file=sys.stderr)
+        return 1
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows a code instead
+    try:
+        code = _command(given)
+        sys.stdout.flush()
+    except OSError as error:
+        return _unwritten(error)
+    return code
+
+
+# Commands write nothing but stdout and stderr, and no reading ends so.
+OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF}
+
+
+def _writable() -> bool:
+    """Whether there is a stdout. Where there is no stderr, messages go nowhere, and not among the data."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it is open as long as the program runs
+    return sys.stdout is not None
+
+
+def _unwritten(error: OSError) -> int:
+    """Stdout took not all. What it still has is given up, or the interpreter would complain of it at its own end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):  # who closes a pipe has read enough
+        print(
+            f"error: stdout could not be written, and the command may have been carried out: {error}", file=sys.stderr
+        )
+    return 1
+
+
+def _command(given: Sequence[str]) -> int:
+    """Carry out one command. Raises OSError where stdout cannot be written."""
     from sexton.errors import SextonError
 
     try:
@@ -304,6 +344,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SextonError, ValueError, OSError) as error:
         from sexton.cli_errors import trouble
 
+        if isinstance(error, OSError):
+            if error.errno in OF_WRITING:
+                raise
+            sys.stdout.flush()  # raises again if it is stdout that failed
         trouble(error).tell(as_json="--json" in given)
         return 1
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from sexton.cli_options import Json, Reason, RunArgument, Stack
+from sexton.cli_options import Json, Reason, RunArgument, Stack, needed
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from sexton.deployment import Deployment
-    from sexton.stopping import RunChanged, ScopeChanged
+    from sexton.stopping import HoldChanged, RunChanged
 
 M = TypeVar("M", bound="BaseModel")
 
@@ -101,21 +101,21 @@ def run_approve(
 def run_halt(run: RunArgument, reason: Reason, as_json: Json = False, stack: Stack = "Sexton") -> None:
     """Stop a run. Its jobs are kept, and go on when it is resumed."""
     changed = _change_run("run_halt", run, reason, stack)
-    _tell(changed, as_json, f"{run} is {changed.state}", f"to go on: sexton run resume {run}")
+    _tell(changed, as_json, _now(changed), f"to go on: sexton run resume {run}")
 
 
 @run_app.command("resume")
 def run_resume(run: RunArgument, reason: Reason, as_json: Json = False, stack: Stack = "Sexton") -> None:
     """Go on with a halted run."""
     changed = _change_run("run_resume", run, reason, stack)
-    _tell(changed, as_json, f"{run} is {changed.state}")
+    _tell(changed, as_json, _now(changed))
 
 
 @run_app.command("invalidate")
 def run_invalidate(run: RunArgument, reason: Reason, as_json: Json = False, stack: Stack = "Sexton") -> None:
     """End a run for good: what it has not done yet it will not do."""
     changed = _change_run("run_invalidate", run, reason, stack)
-    _tell(changed, as_json, f"{run} is {changed.state}", "its open jobs are cancelled with the next ticks")
+    _tell(changed, as_json, _now(changed), "its open jobs are cancelled with the next ticks")
 
 
 @run_app.command("undo")
@@ -130,13 +130,11 @@ def run_undo(
     from sexton.cli_output import put_json, say
     from sexton.undoing import UndoStarted
 
-    deployment = connect(stack)
     if dry_run:
-        _preview(deployment, run, as_json=as_json)
+        _preview(connect(stack), run, as_json=as_json)
         return
-    if not reason.strip():
-        raise typer.BadParameter("say why", param_hint="--reason")
-    started = ask(deployment, UndoStarted, "run_undo", {"run_id": run}, reason)
+    needed(reason)
+    started = ask(connect(stack), UndoStarted, "run_undo", {"run_id": run}, reason)
     if as_json:
         put_json(started)
         return
@@ -186,7 +184,11 @@ def resume(
 @hold_app.command("add")
 def hold_add(place: Place, reason: Reason, as_json: Json = False, stack: Stack = "Sexton") -> None:
     """Keep everything whose address begins so, whatever is planned; it is read just before each removal."""
+    from sexton.cli_output import say
+
     changed = _change_hold("hold_add", place, reason, stack)
+    if changed.warning:
+        say(f"warning: {changed.warning}")
     _tell(changed, as_json, f"held: {changed.scope}" if changed.changed else f"it was held already: {changed.scope}")
 
 
@@ -194,7 +196,8 @@ def hold_add(place: Place, reason: Reason, as_json: Json = False, stack: Stack =
 def hold_release(place: Place, reason: Reason, as_json: Json = False, stack: Stack = "Sexton") -> None:
     """End a hold, by exactly the place that `hold list` shows."""
     changed = _change_hold("hold_release", place, reason, stack)
-    _tell(changed, as_json, f"released: {changed.scope}" if changed.changed else f"it is released: {changed.scope}")
+    told = "released" if changed.changed else "it was released already"
+    _tell(changed, as_json, f"{told}: {changed.scope}")
 
 
 @hold_app.command("list")
@@ -218,10 +221,15 @@ def _change_run(change: str, run: str, reason: str, stack: str) -> RunChanged:
     return ask(connect(stack), RunChanged, change, {"run_id": run}, reason)
 
 
-def _change_hold(change: str, place: str, reason: str, stack: str) -> ScopeChanged:
-    from sexton.stopping import ScopeChanged
+def _now(changed: RunChanged) -> str:
+    """How a run stands after a change, and whether it stood so before."""
+    return f"{changed.run_id} is {changed.state}{'' if changed.changed else ' already'}"
 
-    return ask(connect(stack), ScopeChanged, change, {"scope": place}, reason)
+
+def _change_hold(change: str, place: str, reason: str, stack: str) -> HoldChanged:
+    from sexton.stopping import HoldChanged
+
+    return ask(connect(stack), HoldChanged, change, {"scope": place}, reason)
 
 
 def _change_pause(change: str, policy: str, reason: str, stack: str, *, as_json: bool) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.cli_change import ask, connect
-from sexton.cli_options import Json, Reason, Stack
+from sexton.cli_options import Json, Reason, Stack, needed
+from sexton.errors import ReasonClass
 
 if TYPE_CHECKING:
     from sexton.controlling import JobsChanged
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 POLL = 2.0  # seconds between two looks at a redrive
+NONE_MEANT = "no dead job is meant by that"
 MOST_SWEEPS = 1000  # requests: as many as 100,000 messages take
 
 JobArguments = Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids of dead jobs.")]
 OfRun = Annotated[str, typer.Option("--run", metavar="RUN", help="All dead jobs of this run.")]
-OfClass = Annotated[str, typer.Option("--reason-class", metavar="CLASS", help="All that died of this class of reason.")]
+OfClass = Annotated[
+    ReasonClass | None,
+    typer.Option("--reason-class", metavar="CLASS", help="All that died of this class of reason."),
+]
 ReasonIfDone = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; needed for what is changed.")]
 
 
@@ -89,26 +94,26 @@ def dlq_replay(
     jobs: JobArguments = None,
     reason: ReasonIfDone = "",
     run: OfRun = "",
-    reason_class: OfClass = "",
+    reason_class: OfClass = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what a replay would do now.")] = False,
     as_json: Json = False,
     stack: Stack = "Sexton",
 ) -> None:
-    """Try dead jobs again, as part of their runs. Exit 1 if one was refused."""
+    """Try dead jobs again, as part of their runs. Exit 1 if one was refused or none meant."""
     from sexton import cli_change_tables
     from sexton.cli_output import put, put_json, say
 
-    deployment = connect(stack)
     if dry_run:
-        chosen = list(_letters(deployment, only=_meant(jobs, run, reason_class)))
+        meant = _meant(jobs, run, reason_class)
+        chosen = list(_letters(connect(stack), only=meant))
         if as_json:
             put_json(chosen)
         elif chosen:
             put(cli_change_tables.replays(chosen))
         else:
-            say("no dead job is meant by that")
-        return
-    _change_each(deployment, "dlq_replay", "replayed", jobs, run, reason_class, reason, as_json=as_json)
+            say(NONE_MEANT)
+        raise typer.Exit(0 if chosen else 1)
+    _change_each(stack, "dlq_replay", "replayed", jobs, run, reason_class, reason, as_json=as_json)
 
 
 @app.command("resolve")
@@ -116,12 +121,12 @@ def dlq_resolve(
     reason: Reason,
     jobs: JobArguments = None,
     run: OfRun = "",
-    reason_class: OfClass = "",
+    reason_class: OfClass = None,
     as_json: Json = False,
     stack: Stack = "Sexton",
 ) -> None:
-    """Close dead jobs as they are: the next run plans anew what is left. Exit 1 if one was refused."""
-    _change_each(connect(stack), "dlq_resolve", "resolved", jobs, run, reason_class, reason, as_json=as_json)
+    """Close dead jobs as they are: the next run plans anew what is left. Exit 1 if one was refused or none meant."""
+    _change_each(stack, "dlq_resolve", "resolved", jobs, run, reason_class, reason, as_json=as_json)
 
 
 @app.command("sweep")
@@ -158,11 +163,12 @@ def dlq_redrive(
 
     if status and cancel:
         raise typer.BadParameter("--status and --cancel do not go together")
+    if not status:
+        needed(reason)
     deployment = connect(stack)
     if status:
         _show_redrive(_latest(deployment), as_json=as_json)
         return
-    _need(reason)
     if cancel:
         _show_redrive(ask(deployment, Redrive, "dlq_redrive_cancel", {}, reason), as_json=as_json)
         return
@@ -184,41 +190,42 @@ def _preview(deployment: Deployment) -> ReplayPreview:
     return ReplayPreview(deployment.ledger, deployment.evidence, deployment.stores, deployment.clock)
 
 
-def _meant(jobs: Sequence[str] | None, run: str, reason_class: str) -> Callable[[Job], bool]:
+def _meant(jobs: Sequence[str] | None, run: str, reason_class: ReasonClass | None) -> Callable[[Job], bool]:
     """Which dead jobs are meant. Raises BadParameter where none or too much is said."""
     if bool(jobs) == bool(run or reason_class):
         raise typer.BadParameter("name jobs, or choose them with --run or --reason-class")
     if jobs:
         return lambda job: job.job_id in jobs
-    return lambda job: run in ("", job.run_id) and reason_class in ("", job.reason_class)
+    return lambda job: run in ("", job.run_id) and reason_class in (None, job.reason_class)
 
 
 def _change_each(
-    deployment: Deployment,
+    stack: str,
     change: str,
     verb: str,
     jobs: list[str] | None,
     run: str,
-    reason_class: str,
+    reason_class: ReasonClass | None,
     reason: str,
     *,
     as_json: bool,
 ) -> None:
     from sexton.cli_output import many, put, put_json, say, table
 
-    _need(reason)
+    needed(reason)
     meant = _meant(jobs, run, reason_class)
+    deployment = connect(stack)
     chosen = jobs or [each.job_id for each in _letters(deployment, quick=True, only=meant)]
     done = _asked(deployment, change, chosen, reason)
     if as_json:
         put_json(done)
     else:
-        say(f"{many(len(done.done), 'job')} {verb}")
+        say(f"{many(len(done.done), 'job')} {verb}" if chosen else NONE_MEANT)
         if done.refused:
             put([table(("job", "not " + verb, "why"), ((r.job_id, r.code, r.message) for r in done.refused))])
         if done.not_tried:
             say(f"{many(len(done.not_tried), 'job')} not tried: ask again, done ones are refused then")
-    raise typer.Exit(1 if done.refused or done.not_tried else 0)
+    raise typer.Exit(1 if done.refused or done.not_tried or not chosen else 0)
 
 
 def _asked(deployment: Deployment, change: str, jobs: Sequence[str], reason: str) -> JobsChanged:
@@ -309,8 +316,3 @@ def _show_redrive(found: Redrive | None, *, as_json: bool) -> None:
         put_json(found)
     else:
         put(cli_change_tables.redrive(found))
-
-
-def _need(reason: str) -> None:
-    if not reason.strip():
-        raise typer.BadParameter("say why", param_hint="--reason")

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from sexton.deployment import ChangeUnsure
 from sexton.errors import CallFailed, EvidenceAltered, Failure, ReasonClass, Refused, SextonError
+from sexton.redact import redact_if_needed
 
 HINTS = {
     "unknown_policy": "deploy it first (a minute later all commands know it); `sexton policy check` shows what a folder"
@@ -22,10 +23,11 @@ HINTS = {
     "bad_event": "`sexton run start --help` shows what can be asked for",
     "no_plan": "`sexton run show` says where the run stands",
     "another_run_open": "`sexton run watch` follows it; start this one when it has ended",
+    "already_invalidated": "to plan the same scheduled time once more: sexton run start POLICY --at TIME --reissue",
     "broken_policy": "docs/policies.md says what each field means",
     "stack_not_found": "name it with --stack or SEXTON_STACK; see that region, profile and endpoint are those you mean",
     "bad_configuration": "see AWS_ENDPOINT_URL, AWS_REGION and ~/.aws/config",
-    "bad_request": "use the version of the command that the stack has",
+    "bad_request": "if nothing is wrong with what you typed, use the version of the command that the stack has",
     "wrong_door": "use the version of the command that the stack has",
     "no_identity": "sign in (aws sso login); on the local stage SEXTON_ACTOR says who you are",
     "no_control": "deploy the stack again, with this version",
@@ -36,6 +38,7 @@ FUNCTION_HINT = "its log in CloudWatch has the whole story (aws logs tail /aws/l
 UNSURE_HINT = "look before you ask again: `sexton run show`, `sexton dlq list` and `sexton status` tell what was done"
 DOWN_HINT = "see that AWS_ENDPOINT_URL and AWS_REGION are right; `make local` starts a local stage"
 CREDENTIALS_HINT = "set AWS_PROFILE or sign in again (aws sso login); for the local stage: . .local/env"
+LONGEST_LINE = 2000  # characters of a message that had to be redacted
 
 _CREDENTIALS = {
     "NoCredentialsError",
@@ -72,14 +75,18 @@ class Trouble(NamedTuple):
     hint: str
 
     def tell(self, *, as_json: bool, data_begun: bool = False) -> None:
-        """On stdout as JSON for scripts, unless data stands there already; else on stderr, for people."""
+        """On stdout as JSON for scripts, unless data stands there already; else on stderr, for people.
+
+        A message may quote what was typed, and terminals are recorded.
+        """
+        message = redact_if_needed(self.message, LONGEST_LINE)
         if as_json:
-            text = json.dumps({"error": self._asdict()}, indent=2)
+            text = json.dumps({"error": {**self._asdict(), "message": message}}, indent=2)
             print(text, file=sys.stderr if data_begun else sys.stdout)
             return
         from sexton.escaping import harmless
 
-        for line in self.message.splitlines():
+        for line in message.splitlines():
             print(f"error: {harmless(line)}", file=sys.stderr)
         print(f"hint:  {harmless(self.hint)}", file=sys.stderr)
 

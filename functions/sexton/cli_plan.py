@@ -20,7 +20,7 @@ from sexton.ledger import parsed
 from sexton.money import Money, in_words
 from sexton.plan import PlannedItem
 from sexton.reading import policy_of
-from sexton.report_html import sentences
+from sexton.report_html import MARKERS, origin, sentences
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,7 +60,7 @@ def money(deployment: Deployment, run_id: str, *, as_json: bool) -> None:
     if as_json:
         put_json({"run_id": run_id, **worth.to_fields()})
         return
-    put([*_money_table(worth), *sentences(worth), f"List prices of {worth.region}, {worth.as_of}."])
+    put([*_money_table(worth), *sentences(worth), f"In {worth.region}. {origin(worth)}"])
 
 
 def _money_table(worth: Money) -> Iterator[RenderableType]:
@@ -70,11 +70,11 @@ def _money_table(worth: Money) -> Iterator[RenderableType]:
             ("storage class", "space", "objects", "bytes", *amounts),
             (
                 (
-                    line.storage_class or "-",
+                    MARKERS if line.of_markers else line.storage_class,
                     line.space.value,
                     line.items.count,
                     line.items.bytes,
-                    in_words(line.saving),
+                    "nothing stored" if line.of_markers else in_words(line.saving),
                     in_words(line.early_charge),
                 )
                 for line in worth.lines

@@ -16,6 +16,7 @@ from sexton.item import rfc3339
 from sexton.missed import Missed, Why
 from sexton.outcome import Ending
 from sexton.report import readable_bytes
+from sexton.run import RunState
 from sexton.showing import RunLine, RunView
 from sexton.status import Status, Unfinished
 from sexton.verifying import Verdict
@@ -29,6 +30,8 @@ MISSED_BECAUSE = {
     Why.RUN_OPEN: "another run of the policy was open",
     Why.DAYLIGHT_SAVING: "the clock was set forward over it",
     Why.NOT_FIRED: "the schedule did not fire",
+    Why.NOT_CARRIED_OUT: "its run was invalidated",
+    Why.REPORTED: "a person's report had its time",
 }
 
 
@@ -39,8 +42,17 @@ def run_list(runs: Sequence[RunLine]) -> Iterator[RenderableType]:
 
 
 def _run_row(run: RunLine) -> tuple[object, ...]:
-    why = run.reason or "; ".join(run.held_because)
+    waits, because = _held(run)
+    why = run.reason or (f"{waits}: {because}" if because and run.state == RunState.REPORTED else because)
     return run.run_id, run.mode, run.state, run.planned, readable_bytes(run.planned_bytes), run.balanced, why
+
+
+def _held(run: RunLine) -> tuple[str, str]:
+    """Why it waits for a person; of a report, why it would. The row keeps it; who approved it knows it by then."""
+    because = "; ".join(run.held_because)
+    if run.state == RunState.REPORTED:
+        return "would wait", because
+    return "held because", because if run.state == RunState.AWAITING_APPROVAL else ""
 
 
 def run(view: RunView) -> Iterator[RenderableType]:
@@ -53,12 +65,13 @@ def run(view: RunView) -> Iterator[RenderableType]:
             ("state", _state(view)),
             ("reason", view.reason),
             ("message", view.message),
-            ("held because", "; ".join(view.held_because)),
+            _held(view),
             ("mode", view.mode),
             ("policy version", view.policy_version),
             ("scheduled", when(view.scheduled_time)),
             ("cutoff", when(view.cutoff)),
             ("started by", view.started_by),
+            ("approved by", view.approved_by and f"{view.approved_by}, {when(view.approved_at)}"),
             ("covers", _covers(view)),
             ("closed", when(view.closed_at)),
             ("plan digest", view.digest),
@@ -93,7 +106,7 @@ def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
     yield "scanned", view.scanned, reasons(view.scanned_by)
     in_jobs = f"{readable_bytes(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
     yield "planned", view.planned, in_jobs if view.jobs else ""
-    yield "restored" if view.undoes else "deleted", view.deleted, unproven
+    yield _ending(Ending.DELETED, view.undoes), view.deleted, unproven
     yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
     yield "dead", sum(view.dead.values()), reasons(view.dead)
     yield "cancelled", view.cancelled, ""
@@ -140,7 +153,7 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
     planned = fate.planned
     yield "run", f"{fate.run_id} ({fate.mode}, {fate.run_state})"
     yield "undoes", fate.undoes
-    outcome = "restored" if fate.undoes and fate.outcome == Ending.DELETED else fate.outcome
+    outcome = _ending(fate.outcome, fate.undoes)
     yield "outcome", f"{outcome}: {fate.reason}" if fate.reason else outcome
     yield "when", when(fate.at)
     yield "planned as", _as_planned(planned)
@@ -277,12 +290,17 @@ def verdict(found: Verdict) -> Iterator[RenderableType]:
             ("plan digest", found.digest),
             ("plan", f"{many(found.planned, 'item')} in {many(found.parts, 'part')}"),
             ("books", books),
-            *((name, _counted(count)) for name, count in found.counts.items()),
+            *((_ending(name, found.undoes), _counted(count)) for name, count in found.counts.items()),
         )
     )
     if found.differences:
         yield ""
         yield table(("what differs",), ((difference,) for difference in found.differences))
+
+
+def _ending(name: str, undoes: str | None) -> str:
+    """How an ending is called: what an undo deletes are delete markers, so that objects are restored."""
+    return name.replace(Ending.DELETED, "restored") if undoes else name
 
 
 def _counted(count: object) -> object:

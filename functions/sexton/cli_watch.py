@@ -11,7 +11,7 @@ from typing import Protocol
 from sexton import showing
 from sexton.cli_output import console, say
 from sexton.deployment import Deployment
-from sexton.errors import CallFailed, ReasonClass
+from sexton.errors import CallFailed
 from sexton.run import RunState
 from sexton.showing import RunView
 
@@ -59,8 +59,7 @@ def _seen(deployment: Deployment, run_id: str) -> RunView:
         try:
             return showing.show(deployment.ledger, run_id)
         except CallFailed as failed:
-            passing = failed.failure.reason_class in (ReasonClass.TRANSIENT, ReasonClass.THROTTLED)
-            if not passing or attempt == PATIENCE:
+            if not failed.failure.may_pass or attempt == PATIENCE:
                 raise
             say(f"cannot look now, trying again: {failed}")
             deployment.sleep(POLL)

@@ -70,7 +70,7 @@ class Closing:
         if compared.recorded != counted:
             compared.problem(f"the rows count {dict(counted)}, the outcome files have {dict(compared.recorded)}")
         revision = self._write_evidence(run, entries, compared, breakdown)
-        if not self._change_state(run, compared.balanced, revision):
+        if revision is None or not self._change_state(run, compared.balanced, revision):
             return False
         closed = self.ledger.run(run.id)
         if closed is not None and closed.closed:
@@ -97,11 +97,17 @@ class Closing:
         needs_a_person = bool(report["dead"]) or not run.balanced
         self.ledger.table.write(run_transitions.announced(run, needs_a_person, self.token()))
 
-    def _write_evidence(self, run: Run, entries: list[Entry], compared: Books, breakdown: Breakdown | None) -> int:
-        """Books and report under a new revision: one that a crash left behind without its state change stays."""
+    def _write_evidence(
+        self, run: Run, entries: list[Entry], compared: Books, breakdown: Breakdown | None
+    ) -> int | None:
+        """Books and report under a new revision: one that a crash left behind without its state change stays.
+
+        None where another tick took that revision first: what it writes may be of the run as it was before.
+        """
         revision = 1 + max((_revision(key) for key in self.evidence.list(f"runs/{run.run_id}/")), default=0)
         lines = "".join(entry.to_line() + "\n" for entry in entries)
-        self.evidence.put_once(keys.books(run.run_id, revision), lines.encode())
+        if not self.evidence.put_once(keys.books(run.run_id, revision), lines.encode()):
+            return None
         facts = self._report(run, len(entries), compared, revision)
         if breakdown is not None:
             worth = money(breakdown, list_prices(), self.region)
@@ -171,9 +177,11 @@ class Closing:
 
     def _change_state(self, run: Run, balanced: bool, revision: int) -> bool:
         token, now = self.token(), self.clock()
-        writes: list[Write | Check] = [run_transitions.close(run, balanced, revision, now, token)]
-        if self.ledger.policy(run.policy).get("open_run") == run.run_id:
-            writes.append(run_transitions.free_slot(run, token))
+        row = self.ledger.policy(run.policy)
+        writes: list[Write | Check] = [
+            run_transitions.close(run, balanced, revision, now, token),
+            *run_transitions.leave(run, row, now, token),
+        ]
         return isinstance(self.ledger.table.transact(writes), Applied)
 
 

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from sexton.controls import hold_key, pause_key
 from sexton.instant import ms
 from sexton.run import Change
-from sexton.table import Write, absent, any_of, equals
+from sexton.table import Value, Write, absent, any_of, equals
 
 KEEP_RELEASED = timedelta(days=400)
+MOST_HISTORY = 200  # the latest entries that a row keeps: workers read all of them, and a row has an end
 
 
-def pause(scope: str, change: Change, write_id: str) -> Write:
-    """Not paused -> paused: discovery and the worker stop; `scope` is a policy's id, or `all`."""
-    return Write(
+def pause(scope: str, change: Change, write_id: str, told: Sequence[Value] = ()) -> Write:
+    """Not paused -> paused: discovery and the worker stop; `scope` is a policy's id, or `all`.
+
+    `told` is the row's history so far.
+    """
+    write = Write(
         pause_key(scope),
         write_id,
         (any_of(absent("paused"), equals("paused", False)),),
         set={"scope": scope, "paused": True, **_last(change)},
-        append={"history": [change.to_row()]},
     )
+    return _told(write, change, told)
 
 
-def resume(scope: str, change: Change, write_id: str) -> Write:
+def resume(scope: str, change: Change, write_id: str, told: Sequence[Value] = ()) -> Write:
     """Paused -> not paused; the age of jobs counts anew from here."""
-    return Write(
+    write = Write(
         pause_key(scope),
         write_id,
         (equals("paused", True),),
         set={"paused": False, "resumed_at": ms(change.at), **_last(change)},
-        append={"history": [change.to_row()]},
     )
+    return _told(write, change, told)
 
 
 def hold(scope: str, change: Change, write_id: str, run_id: str | None = None) -> Write:
@@ -61,6 +67,13 @@ def release(scope: str, change: Change, write_id: str) -> Write:
         append={"history": [change.to_row()]},
         remove=("run_id",),
     )
+
+
+def _told(write: Write, change: Change, told: Sequence[Value]) -> Write:
+    """The write with one more entry in the row's history, the oldest left out where there are many."""
+    if len(told) < MOST_HISTORY:
+        return replace(write, append={"history": [change.to_row()]})
+    return replace(write, set={**write.set, "history": [*told[-MOST_HISTORY + 1 :], change.to_row()]})
 
 
 def _last(change: Change) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, assert_never
 
@@ -43,6 +43,7 @@ from sexton.strays import Straying
 from sexton.undoing import Undoing
 
 LONGEST_BODY = 64 * 1024  # bytes; the largest request, of fifty jobs, has some 10,000
+LONGEST_TOLD = 1000  # characters of a message
 
 
 class Caller(NamedTuple):
@@ -118,6 +119,7 @@ _STATUS = {
     "unknown_job": 404,
 }
 NOT_ALLOWED_NOW = 409
+NOTHING_CHANGED = 424  # what it stands on failed before anything was asked to change
 BROKE_OFF = 502  # what it stands on failed, and how far the change came is not known
 
 _HINTS = {
@@ -125,13 +127,17 @@ _HINTS = {
     403: "SextonOperator and SextonApprover name the doors: docs/access.md",
     404: "`sexton run list` and `sexton dlq list` show what there is",
     409: "`sexton status` says where things stand",
+    424: "nothing was changed: see to what the message names, and ask again",
     502: "look before you ask again: `sexton status`",
 }
 
 
 @dataclass(frozen=True)
 class Controlling:
-    """The changes that go through one door."""
+    """The changes that go through one door.
+
+    `changes_sent` counts the requests that may have changed something: where it stands still, nothing was changed.
+    """
 
     door: Door
     discovery: Discovery
@@ -145,19 +151,22 @@ class Controlling:
     clock: Clock
     token: Token
     log: Log
+    changes_sent: Callable[[], int]
 
     def answer(self, caller: Caller | None, body: bytes) -> Answer:
         """Carry out a request. What is refused, or fails on the way, is answered with its code; mistakes are raised."""
+        before = self.changes_sent()
         try:
             if caller is None:
                 raise NoIdentity("the request names nobody: it must be signed by an identity of IAM")
             return Answer(200, _marked(caller, {"result": self._carry_out(caller, body)}))
         except Refused as refused:
-            self.log("change_refused", actor=caller and caller.actor, code=refused.code, error=redact(str(refused)))
-            return _error(caller, _STATUS.get(refused.code, NOT_ALLOWED_NOW), refused.code, str(refused))
+            self.log("change_refused", actor=caller and caller.actor, code=refused.code, error=_told(refused))
+            return _error(caller, _STATUS.get(refused.code, NOT_ALLOWED_NOW), refused.code, _told(refused))
         except SextonError as error:
-            self.log("change_broke_off", actor=caller and caller.actor, error=redact(str(error)))
-            return _error(caller, BROKE_OFF, _code(error), str(error))
+            self.log("change_broke_off", actor=caller and caller.actor, error=_told(error))
+            status = BROKE_OFF if self.changes_sent() != before else NOTHING_CHANGED
+            return _error(caller, status, _code(error), _told(error))
 
     def _carry_out(self, caller: Caller, body: bytes) -> Mapping[str, object]:
         if len(body) > LONGEST_BODY:
@@ -208,14 +217,17 @@ class Controlling:
         change = self.replaying.replay if isinstance(asked, DlqReplay) else self.replaying.resolve
         jobs, with_one, done, refused = list(dict.fromkeys(asked.jobs)), self.token(), list[str](), list[JobRefused]()
         for job_id in jobs:
+            before = self.changes_sent()
             try:
                 change(job_id, asked.reason, actor, with_one)
                 done.append(job_id)
             except Refused as error:
-                refused.append(JobRefused(job_id=job_id, code=error.code, message=str(error)))
+                refused.append(JobRefused(job_id=job_id, code=error.code, message=_told(error)))
             except SextonError as error:
-                self.log("change_broke_off", change=asked.change, actor=actor, error=redact(str(error)))
-                refused.append(JobRefused(job_id=job_id, code=_code(error), message=f"not known to be done: {error}"))
+                self.log("change_broke_off", change=asked.change, actor=actor, error=_told(error))
+                how = "not known to be done" if self.changes_sent() != before else "not done"
+                told = f"{how}: {_told(error)}"
+                refused.append(JobRefused(job_id=job_id, code=_code(error), message=told))
                 break
         seen = {*done, *(each.job_id for each in refused)}
         return JobsChanged(
@@ -235,6 +247,11 @@ def _marked(caller: Caller | None, body: Mapping[str, object]) -> Mapping[str, o
 
 def _error(caller: Caller | None, status: int, code: str, message: str) -> Answer:
     return Answer(status, _marked(caller, {"error": {"code": code, "message": message, "hint": _HINTS[status]}}))
+
+
+def _told(error: SextonError) -> str:
+    """What an error says; it may quote what was asked for, which may hold anything."""
+    return redact(str(error), LONGEST_TOLD)
 
 
 def _code(error: SextonError) -> str:

@@ -113,10 +113,9 @@ def _record_judge(source: RecordSource, cutoff: datetime) -> Judge:
 
 def _rest_judge(policy: Policy, cutoff: datetime) -> Judge:
     """What is left to judge of an item whose key and size are meant."""
+    by_age = _age_judge(date_of(policy), cutoff)
     if policy.s3.versions == "noncurrent":
-        by_age = _version_judge(policy, cutoff)
-    else:
-        by_age = _age_judge(_date_reader(policy), cutoff)
+        by_age = _version_judge(policy, by_age)
     return _tag_judge(policy, by_age) if policy.needs_tags else by_age
 
 
@@ -130,7 +129,13 @@ def _age_judge(date_of: DateOf, cutoff: datetime) -> Judge:
     return judged
 
 
-def _date_reader(policy: Policy) -> DateOf:
+def date_of(policy: Policy) -> DateOf:
+    """The date that the policy's age counts from.
+
+    Of a version that is when it became noncurrent; of a delete marker that hides nothing, its own.
+    """
+    if policy.of_bucket and policy.s3.versions == "noncurrent":
+        return lambda item: item.last_modified if item.rank == 0 else item.noncurrent_since
     age_from = policy.age_from
     if isinstance(age_from, KeyDate):
         read = age_from.reader()
@@ -141,12 +146,8 @@ def _date_reader(policy: Policy) -> DateOf:
     return lambda item: item.last_modified
 
 
-def _version_judge(policy: Policy, cutoff: datetime) -> Judge:
-    """A version goes when it has been noncurrent for long enough; the current one never goes.
-
-    A delete marker that hides nothing is of the age of its own date.
-    """
-    by_age = _age_judge(lambda item: item.last_modified if item.rank == 0 else item.noncurrent_since, cutoff)
+def _version_judge(policy: Policy, by_age: Judge) -> Judge:
+    """A version goes when it has been noncurrent for long enough; the current one never goes."""
     keep_latest, purge_markers = policy.s3.keep_latest, policy.s3.purge_markers
 
     def judged(item: Item) -> Decision:

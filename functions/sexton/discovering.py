@@ -12,8 +12,11 @@ from sexton.ledger import Ledger
 from sexton.planning import Planning
 from sexton.ports import Log
 from sexton.reading import policy_to_work_by
+from sexton.redact import redact
 from sexton.run import Run, RunId
 from sexton.starting import Policies, Started, Starting, read_trigger
+
+LONGEST_TOLD = 1000  # characters of a message
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,11 @@ class Discovering:
         try:
             return self._resume(event) if "resume" in event else self._trigger(event)
         except Refused as refused:
-            self.log("event_refused", code=refused.code, error=str(refused))
+            told = redact(str(refused), LONGEST_TOLD)  # it quotes the event, which may hold anything
+            self.log("event_refused", code=refused.code, error=told)
             if event.get("plan") is not False:
                 raise
-            return {"error": {"code": refused.code, "message": str(refused)}}
+            return {"error": {"code": refused.code, "message": told}}
 
     def _trigger(self, event: Mapping[str, Any]) -> dict[str, object]:
         trigger = read_trigger(event)

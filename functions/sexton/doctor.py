@@ -37,6 +37,8 @@ ABSENT = frozenset(
 SKEW_WARNING = timedelta(seconds=5)
 SKEW_FAILED = timedelta(seconds=60)
 
+SHOWN = 5  # names that a check lists
+
 
 class CheckName(StrEnum):
     """Every check. The names are stable."""
@@ -159,17 +161,38 @@ def clock(skew: timedelta) -> Check:
 
 
 def versions(deployed: Mapping[str, str], local: Sequence[Policy] | None) -> Iterable[Check]:
-    """Whether the deployed version of each policy is that of the folder; `local` is None where there is none."""
+    """Whether the deployed version of each policy is that of the folder; `local` is None where there is none.
+
+    What only the folder has is told of once: nothing is known to be wrong with it, since nothing goes by it.
+    """
     here = {policy.id: policy.version for policy in local or ()}
-    for policy in sorted(deployed.keys() | here.keys()):
-        yield _version(policy, deployed.get(policy), here.get(policy), compared=local is not None)
+    for policy in sorted(deployed):
+        yield _version(policy, deployed[policy], here.get(policy), compared=local is not None)
+    if only_here := sorted(here.keys() - deployed.keys()):
+        yield _not_deployed(only_here)
 
 
-def _version(policy: str, deployed: str | None, local: str | None, *, compared: bool) -> Check:
+def before_first_tick() -> Check:
+    """The ledger has never heard of a policy: the first tick after a deploy tells it."""
+    found = "no deployed policy is in it: none was ever deployed, or the first tick has not come through yet"
+    to_do = "a minute after the deploy ask again; until then no policy and no bucket is checked"
+    return Check.unknown(CheckName.POLICY_VERSION, "ledger", found, to_do)
+
+
+def _not_deployed(policies: Sequence[str]) -> Check:
+    found = f"not deployed, and not checked: {listed(policies)}"
+    to_do = "deploy them and wait for a tick, or look from the checkout that was deployed"
+    return Check.warning(CheckName.POLICY_VERSION, "folder", found, to_do)
+
+
+def listed(texts: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return ", ".join(texts[:SHOWN]) + more
+
+
+def _version(policy: str, deployed: str, local: str | None, *, compared: bool) -> Check:
     name = CheckName.POLICY_VERSION
-    if deployed is None:
-        found = f"version {_short(local)} of the folder is not deployed, or no tick has told the ledger of it yet"
-        return Check.warning(name, policy, found, "deploy it, and wait for a tick")
     if not compared or deployed == local:
         beside = ", as in the folder" if compared else "; no folder of policies to compare with"
         return Check.ok(name, policy, f"version {_short(deployed)} is deployed{beside}")
@@ -178,5 +201,5 @@ def _version(policy: str, deployed: str | None, local: str | None, *, compared: 
     return Check.warning(name, policy, f"version {_short(deployed)} is deployed, {other}", to_do)
 
 
-def _short(version: str | None) -> str:
-    return (version or "")[:12]
+def _short(version: str) -> str:
+    return version[:12]

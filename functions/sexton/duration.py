@@ -13,6 +13,7 @@ from pydantic import PlainSerializer, PlainValidator
 from sexton.problem import refused, shown
 
 EXAMPLE = "an ISO 8601 duration such as PT6H or P1D"
+LONGEST = timedelta(days=36_525)
 
 _IN_WORDS = re.compile(
     r"P?T?(\d{1,6})\s*(seconds?|minutes?|min|hours?|days?|weeks?|months?|years?|[shdwy])", re.IGNORECASE
@@ -52,6 +53,8 @@ def parse_fixed(value: object) -> timedelta:
         raise refused(f"{shown(value)} has months or years, whose length varies", "weeks, days or hours")
     if length <= timedelta(0):
         raise refused(f"{shown(value)} is zero or negative", EXAMPLE)
+    if length > LONGEST:
+        raise refused(f"{shown(value)} is longer than a hundred years", EXAMPLE)
     if length.microseconds:
         raise refused(f"{shown(value)} has a fraction of a second", "whole seconds")
     return length

@@ -61,6 +61,11 @@ class Failure:
         """What a person does about it, or what happens by itself."""
         return NEXT_ACTION[self.reason_class]
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same call may go through a moment later."""
+        return self.reason_class in (ReasonClass.TRANSIENT, ReasonClass.THROTTLED)
+
 
 class SextonError(Exception):
     """Everything Sexton raises on purpose."""

@@ -173,6 +173,11 @@ class Job(BaseModel):
             return None
         return max(at for at in (self.first_claim_at, self.replayed_at, resumed_at) if at is not None)
 
+    def ended_after(self, at: datetime | None) -> bool:
+        """Whether it has ended, and after this time where one is given; a replay makes it open again."""
+        ended = self.settled_at or self.dead_at
+        return ended is not None and (at is None or ended > at)
+
     def used_up(self, limits: Limits, now: datetime, resumed_at: datetime | None) -> bool:
         """Whether attempts or age are used up."""
         aged_from = self.aged_from(resumed_at)

@@ -7,7 +7,7 @@ conditions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from sexton.errors import NEXT_ACTION, Failure, ReasonClass
@@ -101,6 +101,7 @@ KEEP_SETTLED = timedelta(days=400)  # closed work leaves by TTL then; its eviden
 
 LEASE_ATTRIBUTES = ("lease_token", "lease_expires_at")
 REDRIVE_ATTRIBUTES = ("redriven_early_at", "redrive_refused")
+MOST_HISTORY = 200  # the latest entries that a row keeps: a job can be throttled for days, and a row has an end
 
 
 def _ready_fields(dispatch_due: datetime) -> dict[str, object]:
@@ -217,21 +218,21 @@ def take_over(job: Job, token: str, now: datetime, lease: timedelta) -> Write:
     """
     expired = job.state is JobState.LEASED
     state, guard = (JobState.LEASED, (before("lease_expires_at", ms(now)),)) if expired else (JobState.READY, ())
-    return Write(
+    write = Write(
         job.key,
         token,
         (*_observed(job, state), *guard),
         set={**_leased(token, now, lease), **({"maybe_done": True} if expired else {})},
         set_once={"first_claim_at": ms(now)},
         add={"rev": 1, "attempt": 1, **({"no_records": 1} if expired else {})},
-        append={"history": [_no_record(job, now)]} if expired else {},
         remove=("not_before", "dispatch_due"),
     )
+    return _told(write, job, _no_record(job, now)) if expired else write
 
 
 def expire(job: Job, now: datetime, write_id: str) -> Write:
     """leased -> ready: the lease expired, found by the reconciler; token unchanged; maybe_done."""
-    return Write(
+    write = Write(
         job.key,
         write_id,
         (
@@ -241,9 +242,18 @@ def expire(job: Job, now: datetime, write_id: str) -> Write:
         ),
         set={**_ready_fields(now), "maybe_done": True},
         add={"rev": 1, "no_records": 1},
-        append={"history": [_no_record(job, now)]},
         remove=LEASE_ATTRIBUTES,
     )
+    return _told(write, job, _no_record(job, now))
+
+
+def _told(write: Write, job: Job, entry: Row) -> Write:
+    """The write with one more entry in the job's history, which its condition keeps as it was read."""
+    if len(job.history) < MOST_HISTORY:
+        return replace(write, append={**write.append, "history": [entry]})
+    latest = job.history[-MOST_HISTORY + 1 :]
+    kept = [{**each.model_dump(exclude_none=True), "at": ms(each.at)} for each in latest]
+    return replace(write, set={**write.set, "history": [*kept, entry]})
 
 
 def _no_record(job: Job, now: datetime) -> Row:
@@ -340,7 +350,7 @@ def die(
     `cannot_tell`: an effect may have happened and no look will ever tell; then maybe_done stays, for a replay.
     """
     fields, append, add = _gained(job, gained)
-    return Write(
+    write = Write(
         job.key,
         write_id,
         _guard(job),
@@ -354,10 +364,11 @@ def die(
             "summary": failure.summary,
             "next_action": failure.next_action,
         },
-        append={**append, "history": [_entry(job, now, "dead", failure.code, failure.summary)]},
+        append=append,
         add={"rev": 1, **add},
         remove=(*LEASE_ATTRIBUTES, "dispatch_due", "not_before", *(() if cannot_tell else ("maybe_done",))),
     )
+    return _told(write, job, _entry(job, now, "dead", failure.code, failure.summary))
 
 
 def replay(job: Job, change: Change, due: datetime, write_id: str) -> Write:
@@ -366,7 +377,7 @@ def replay(job: Job, change: Change, due: datetime, write_id: str) -> Write:
     Attempts and age start again; the job keeps its id, its outcomes and its history. `due`: when it is dispatched,
     at once or, where its message is in hand, when that would count as lost.
     """
-    return Write(
+    write = Write(
         job.key,
         write_id,
         (
@@ -381,15 +392,15 @@ def replay(job: Job, change: Change, due: datetime, write_id: str) -> Write:
             "no_records": 0,
             "dispatches": 0,
         },
-        append={"history": [_by_a_person(job, change)]},
         add={"rev": 1, "replays": 1},
         remove=("dead_at", "reason", "reason_class", "summary", "next_action", *REDRIVE_ATTRIBUTES),
     )
+    return _told(write, job, _by_a_person(job, change))
 
 
 def resolve(job: Job, change: Change, write_id: str) -> Write:
     """dead -> dead, resolved: closed without a replay and listed no more; row rev observed, not resolved."""
-    return Write(
+    write = Write(
         job.key,
         write_id,
         _unresolved(job),
@@ -398,10 +409,10 @@ def resolve(job: Job, change: Change, write_id: str) -> Write:
             "resolved_by": change.actor,
             "expires_at": int((change.at + KEEP_SETTLED).timestamp()),
         },
-        append={"history": [_by_a_person(job, change)]},
         add={"rev": 1},
         remove=("open_pk", "open_sk"),
     )
+    return _told(write, job, _by_a_person(job, change))
 
 
 def redriven_early(job: Job, now: datetime, write_id: str) -> Write:
@@ -452,7 +463,7 @@ def release(job: Job, gained: Gained, how: Release, now: datetime, write_id: str
         adds["attempt"] = -1
     if how.event == ReasonClass.THROTTLED:
         adds["throttles"] = 1
-    return Write(
+    write = Write(
         job.key,
         write_id,
         _held(job),
@@ -466,10 +477,11 @@ def release(job: Job, gained: Gained, how: Release, now: datetime, write_id: str
             "summary": summary,
             "next_action": NEXT_ACTION[reason_class],
         },
-        append={**append, "history": [_entry(job, now, how.event, code, summary)]},
+        append=append,
         add=adds,
         remove=LEASE_ATTRIBUTES,
     )
+    return _told(write, job, _entry(job, now, how.event, code, summary))
 
 
 def split_off(

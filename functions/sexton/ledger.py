@@ -52,9 +52,12 @@ class Ledger:
         return self.table.get(policy_key(policy)) or {}
 
     def halt(self, run: Run, change: Change, token: Token) -> bool:
-        """Halt a run that is at work, whatever else moves it meanwhile; False when it is at work no more."""
+        """Halt a run that is at work, whatever else moves it meanwhile.
+
+        False when it is at work no more, or was resumed since: whoever resumed it knew better.
+        """
         at_work: Run | None = run
-        while at_work is not None and at_work.state in AT_WORK:
+        while at_work is not None and at_work.state in AT_WORK and at_work.resumed_at == run.resumed_at:
             written = self.table.write(run_transitions.halt(at_work, change, token()))
             if isinstance(written, Applied):
                 return True
@@ -82,13 +85,10 @@ class Ledger:
         pk, prefix = run_partition(run_id)
         return (Job.from_row(row) for row in self._all(pk, prefix))
 
-    def finished(self, run_id: str) -> tuple[int, int]:
-        """How many jobs of a run are dead and not resolved, and how many have ended in any way."""
-        dead = finished = 0
-        for job in self.jobs(run_id):
-            dead += job.state is JobState.DEAD and job.resolved_at is None
-            finished += job.state not in OPEN
-        return dead, finished
+    def finished(self, run_id: str, since: datetime | None = None) -> tuple[int, int]:
+        """How many jobs of a run are dead and not resolved, and how many have ended in any way, after a time."""
+        ended = [job for job in self.jobs(run_id) if job.state not in OPEN and job.ended_after(since)]
+        return sum(job.state is JobState.DEAD and job.resolved_at is None for job in ended), len(ended)
 
     def split_from(self, job: Job) -> Iterator[Job]:
         """Every job that left this one, or one that left it, in order."""

@@ -28,12 +28,14 @@ KEPT = 20
 
 
 class Why(StrEnum):
-    """Why a time passed without a run."""
+    """Why a time passed without a run, or with one that was invalidated."""
 
     PAUSED = "paused"
     RUN_OPEN = "run_open"
     DAYLIGHT_SAVING = "daylight_saving"
     NOT_FIRED = "not_fired"
+    NOT_CARRIED_OUT = "not_carried_out"
+    REPORTED = "reported"
 
 
 class MissedTime(BaseModel):
@@ -82,14 +84,16 @@ def covered_by(row: Row, scheduled_time: datetime) -> Covers:
     return Covers(len(times), tuple(times[-KEPT:]))
 
 
-def covered_until(row: Row, scheduled_time: datetime) -> datetime:
-    """Up to when the schedule is taken care of with a run of this time: a run of an earlier one moves nothing."""
-    return max(scheduled_time, from_ms(row.get("covered_until", 0)))
+def covered_before(row: Row, scheduled_time: datetime) -> datetime | None:
+    """Up to when the schedule is taken care of without a run of this time; None where the run adds nothing to that."""
+    before = from_ms(row.get("covered_until", 0))
+    return before if before <= scheduled_time else None
 
 
 def missed(row: Row, controls: Controls, now: datetime) -> Missed | None:
     """What a policy has missed, by its row; None where it missed nothing. A late delivery is not yet missed."""
-    found = [MissedTime(at=each.at, why=_why(row, controls, each)) for each in _uncovered(row, now)]
+    uncovered = _uncovered(row, now)
+    found = [MissedTime(at=each.at, why=_why(row, controls, each)) for each in uncovered]
     told = [each for each in found if each.why != Why.NOT_FIRED or each.at <= now - GRACE]
     if not told:
         return None
@@ -100,7 +104,7 @@ def missed(row: Row, controls: Controls, now: datetime) -> Missed | None:
         count=len(told),
         overdue=_overdue(row, controls, told, now),
         times=tuple(told[-KEPT:]),
-        next_action=_next_action(row, controls, told[-1].at),
+        next_action=_next_action(row, controls, next(each for each in uncovered if each.at == told[-1].at)),
     )
 
 
@@ -115,10 +119,15 @@ def _uncovered(row: Row, until: datetime) -> list[Expected]:
 def _why(row: Row, controls: Controls, each: Expected) -> Why:
     if each.left_out:
         return Why.DAYLIGHT_SAVING
-    skipped = {entry["run_id"]: entry for entry in row.get("skipped_triggers", [])}
-    if entry := skipped.get(str(RunId(row["policy"], each.at))):
+    if entry := _skipped(row, each.at):
         return Why(entry.get("why", Why.RUN_OPEN))
     return Why.PAUSED if controls.was_paused(row["policy"], each.at) else Why.NOT_FIRED
+
+
+def _skipped(row: Row, at: datetime) -> Row | None:
+    """What is recorded of a time that led to no run, or to one that was invalidated: the last of it."""
+    entries = reversed(row.get("skipped_triggers", []))
+    return next((each for each in entries if RunId.parse(each["run_id"]).scheduled_time == at), None)
 
 
 def _overdue(row: Row, controls: Controls, told: Sequence[MissedTime], now: datetime) -> int:
@@ -128,12 +137,22 @@ def _overdue(row: Row, controls: Controls, told: Sequence[MissedTime], now: date
     return sum(each.at <= now - GRACE for each in told)
 
 
-def _next_action(row: Row, controls: Controls, latest: datetime) -> str:
+def _next_action(row: Row, controls: Controls, latest: Expected) -> str:
     policy = row["policy"]
-    start = f"sexton run start {policy} --at {rfc3339(latest)} --reason ..."
+    start = f"sexton run start {policy} --at {rfc3339(latest.at)} --reason ..."
     if paused := controls.paused(policy):
         scope = "" if paused.scope != policy else f" {policy}"
         return f"sexton resume{scope} --reason ...; then the next run covers them, or start one now: {start}"
     if row.get("open_run"):
         return f"nothing to do: when {row['open_run']} has ended, the next run covers them; sooner: {start}"
+    ended = _skipped(row, latest.at)
+    if ended and _why(row, controls, latest) is Why.REPORTED:
+        approve = (
+            f"approve the report that has its time: sexton run approve {ended['run_id']} --digest ... --reason ..."
+        )
+        return f"{approve}; or start a run now: sexton run start {policy} --reason ..."
+    if ended and _why(row, controls, latest) is Why.NOT_CARRIED_OUT:
+        now = f"sexton run start {policy} --reason ... (it covers them all)"
+        mend = f"mend what `sexton run show {ended['run_id']}` names"
+        return f"{mend}, then start one now: {now}; the next run of the schedule does the same"
     return f"{start} (it covers those before it too); the next run of the schedule does the same"

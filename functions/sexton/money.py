@@ -16,11 +16,15 @@ CENT = Decimal("0.01")
 NO_PRICE = "no price"
 NO_REGION = "the price file does not have this region"
 NO_CLASS = "the price file does not have this storage class"
+OF_MARKERS = ""  # the storage class of a delete marker, and of nothing else
+NOTHING_STORED = "delete markers, nothing stored but their names"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """Removed items of one storage class whose bytes met one fate. Amounts are USD, None where there is no price.
+
+    Delete markers have a line of their own, without a class and without a price: they have no bytes.
 
     `saving` is a month's; `early_charge` is due once, and only where bytes are freed.
     """
@@ -35,15 +39,24 @@ class Line:
     early_charge: Decimal | None
     undated: Tally
 
+    @property
+    def of_markers(self) -> bool:
+        """Whether these are delete markers."""
+        return self.storage_class == OF_MARKERS
+
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """The lines, and what they sum to. What has no price is in no sum: `unpriced` says how much that is."""
+    """The lines, and what they sum to. What has no price is in no sum: `unpriced` says how much that is.
+
+    `source` is where the prices stand, `read` how they came from there, in the price file's own words.
+    """
 
     region: str
     currency: str
     as_of: str
     source: str
+    read: str
     lines: tuple[Line, ...]
 
     @property
@@ -63,8 +76,8 @@ class Money:
 
     @property
     def unpriced(self) -> Tally:
-        """What was removed, or would be, and has no price."""
-        return _tally(line.items for line in self.lines if line.per_gb_month is None)
+        """What is stored, was removed or would be, and has no price."""
+        return _tally(line.items for line in self.lines if line.per_gb_month is None and not line.of_markers)
 
     @property
     def undated(self) -> Tally:
@@ -85,6 +98,7 @@ class Money:
             "region": self.region,
             "prices_as_of": self.as_of,
             "prices_from": self.source,
+            "prices_read": self.read,
             "monthly_saving": str(cents(self.saving_now)),
             "monthly_saving_when_noncurrent_versions_go": str(cents(self.saving_later)),
             "early_deletion_charge": str(cents(self.early_charge)),
@@ -97,7 +111,8 @@ def money(breakdown: Breakdown, prices: Prices, region: str) -> Money:
     """Price what was removed, or would be, at the list price of a region."""
     found = sorted(breakdown.removed.items())
     lines = tuple(_line(storage_class, space, stored, prices, region) for (storage_class, space), stored in found)
-    return Money(region, prices.currency, prices.as_of, prices.sources[0].url.replace("<region>", region), lines)
+    source = prices.sources[0]
+    return Money(region, prices.currency, prices.as_of, source.url.replace("<region>", region), source.read, lines)
 
 
 def _line(storage_class: str, space: Space, stored: Stored, prices: Prices, region: str) -> Line:
@@ -120,6 +135,8 @@ def _price(storage_class: str, prices: Prices, region: str) -> tuple[Decimal | N
     price = prices.of(region, storage_class)
     if price is not None:
         return price, None
+    if storage_class == OF_MARKERS:
+        return None, NOTHING_STORED
     if region not in prices.regions:
         return None, NO_REGION
     rule = prices.classes.get(storage_class)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sexton.controls import ALL
+from sexton.controls import ALL, Controls
 from sexton.errors import CallFailed
 from sexton.ledger import Ledger
 from sexton.ports import Schedules
 from sexton.starting import Policies
 from sexton.stopping import ScopeChanged, Stopping
+
+TRIES = 5  # while others pause or resume at the same moment, and the slower of two would have the last word
 
 
 class PauseChanged(ScopeChanged):
@@ -44,15 +46,20 @@ class Pausing:
 
     def _followed(self, changed: ScopeChanged) -> PauseChanged:
         switched: list[str] = []
+        trouble = None
         try:
-            switched += self._follow(changed.scope)
+            controls = self.ledger.controls()
+            for _ in range(TRIES):
+                switched += self._follow(changed.scope, controls)
+                before, controls = controls, self.ledger.controls()
+                if controls.pauses == before.pauses:
+                    break
         except CallFailed as failed:
-            return PauseChanged(**dict(changed), switched=tuple(switched), trouble=str(failed))
-        return PauseChanged(**dict(changed), switched=tuple(switched))
+            trouble = str(failed)
+        return PauseChanged(**dict(changed), switched=tuple(dict.fromkeys(switched)), trouble=trouble)
 
-    def _follow(self, scope: str) -> Iterator[str]:
-        """Bring schedules and feed to what the rows say now, whoever wrote them last."""
-        controls = self.ledger.controls()
+    def _follow(self, scope: str, controls: Controls) -> Iterator[str]:
+        """Bring schedules and feed to what the rows say, whoever wrote them last."""
         for policy in sorted(self.policies) if scope == ALL else [scope]:
             switch = self.schedules.disable if controls.paused(policy) else self.schedules.enable
             if switch(policy):

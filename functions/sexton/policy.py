@@ -10,7 +10,6 @@ import json
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 from functools import cached_property
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -221,11 +220,11 @@ class Policy(BaseModel):
     @classmethod
     def _parts_can_be_numbered(cls, job_size: int, info: ValidationInfo) -> int:
         limits: Limits | None = info.data.get("limits")
-        if limits and ceil(limits.max_items / job_size) > MAX_PARTS:
+        if limits and limits.max_items > MAX_PARTS * job_size:
             raise refused(
                 f"max_items {limits.max_items} in jobs of {job_size} makes more than {MAX_PARTS} parts",
                 f"limits.max_items: {MAX_PARTS * job_size} at most,"
-                f" or job_size: {ceil(limits.max_items / MAX_PARTS)} or more",
+                f" or job_size: {-(-limits.max_items // MAX_PARTS)} or more",
                 at="..limits.max_items",
             )
         return job_size
@@ -302,7 +301,7 @@ def check_policy(file: PolicyFile) -> tuple[Policy | None, list[Problem]]:
     """The policy of a file, or all that is wrong with it, in the order of the lines."""
     if file.problems:
         return None, file.problems
-    empty = [name for name in NEEDED_IN_FILE if not str(file.fields.get(name) or "").strip()]
+    empty = [name for name in NEEDED_IN_FILE if _is_empty(file.fields.get(name))]
     problems = [missing(file, (name,)) for name in empty]
     given = {name: value for name, value in file.fields.items() if name not in empty}
     try:
@@ -311,6 +310,10 @@ def check_policy(file: PolicyFile) -> tuple[Policy | None, list[Problem]]:
         problems += [explain(file, Policy, detail) for detail in error.errors(include_url=False)]
         return None, sorted(problems, key=lambda problem: int(problem.where.rpartition(":")[2]))
     return (None if problems else policy), problems
+
+
+def _is_empty(value: object) -> bool:
+    return not value or (isinstance(value, str) and not value.strip())
 
 
 def _repeated_ids(files: Iterable[PolicyFile]) -> list[Problem]:

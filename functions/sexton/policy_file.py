@@ -139,7 +139,8 @@ class _Reader:
     def _scalar(self, node: Node) -> Any:
         try:
             return self._loader.construct_object(node)
-        except (ValueError, yaml.YAMLError):
+        except (ValueError, ArithmeticError, LookupError, AttributeError, yaml.YAMLError):
+            # A tag such as !!bool on what is none raises whatever comes up first in the parser.
             self._note(node, f"{shown(node.value)} cannot be read as what it looks like", "it in quotes")
             return None
 

@@ -181,16 +181,15 @@ class Reconciling:
 
     def _breaks(self, run: Run, policy: Policy) -> bool:
         """Halt a run too much of which is dead since it was last resumed."""
-        dead = sum(1 for _ in self.ledger.open_jobs(run.run_id, JobState.DEAD)) - run.dead_baseline
-        if dead <= 0:
+        if not any(job.ended_after(run.resumed_at) for job in self.ledger.open_jobs(run.run_id, JobState.DEAD)):
             return False  # the index alone: most ticks need no scan
-        dead, finished = self.ledger.finished(run.run_id)
-        dead, finished = dead - run.dead_baseline, finished - run.finished_baseline
+        dead, finished = self.ledger.finished(run.run_id, since=run.resumed_at)
         if finished < FINISHED_TO_JUDGE or dead <= policy.limits.max_dead_share * finished:
             return False
         why = f"{dead} of {finished} jobs are dead, limits.max_dead_share is {policy.limits.max_dead_share:.1%}"
         change = Change(at=self.clock(), actor=SEXTON, change="halted", reason=why, detail=BREAKER)
-        if self.ledger.halt(run, change, self.token):
+        # Of the run as it was counted: one that a person has just resumed is judged by the next tick.
+        if isinstance(self.ledger.table.write(run_transitions.halt(run, change, self.token())), Applied):
             self.log("run_halted", run_id=run.run_id, policy=run.policy, reason=BREAKER, why=why)
         return True
 
@@ -214,9 +213,11 @@ class Reconciling:
 
     def _give_up(self, listed: Job, run: Run, policy: Policy) -> None:
         """ready -> dead or succeeded: attempts or age are used up; observed first if an effect is unknown."""
-        job = self.ledger.job(listed.key)
+        job, fresh = self.ledger.job(listed.key), self.ledger.run(run.id)
         if job is None or job.state is not JobState.READY or job.rev != listed.rev:
             return
+        if fresh is None or fresh.state not in AT_WORK or self.ledger.controls().paused(run.policy):
+            return  # halted or paused since this tick began: then nothing dies
         gained, trouble = self._observed_or_not(job, run, policy)
         now, token = self.clock(), self.token()
         if gained.items == job.open_items:
@@ -310,7 +311,7 @@ class Reconciling:
         now = self.clock()
         oldest, dead, unbalanced = Counter[str](), Counter[str](), Counter[str]()
         for run in runs:
-            if run.state in AT_WORK:
+            if run.state in (*AT_WORK, RunState.HALTED):  # the breaker halts a run while nobody looks
                 age = int((now - run.since).total_seconds())
                 oldest[run.policy] = max(oldest[run.policy], age)
         listed = {
@@ -324,6 +325,7 @@ class Reconciling:
             unbalanced[run.policy] += run.balanced is False
         for policy in sorted({*self.policies, *oldest}):
             self.gauges.put("OldestOpenJobAge", oldest[policy], policy)
+        self.gauges.put("HaltedRuns", sum(run.state is RunState.HALTED and run.reason == BREAKER for run in runs))
         self.gauges.put("DeadJobs", dead.total())
         self.gauges.put("BooksOutOfBalance", unbalanced.total())
         controls = self.ledger.controls()

@@ -189,6 +189,11 @@ class RecordSource(BaseModel):
         )
 
     @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the addresses of its items begin with."""
+        return (self.address(""),)
+
+    @property
     def place(self) -> str:
         """What its items lie in, as people name it."""
         return f"table {self.table}"

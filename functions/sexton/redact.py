@@ -84,6 +84,12 @@ def redact_lines(text: str, limit: int = LIMIT) -> str:
     return "\n".join(" " * (len(line) - len(line.lstrip())) + redact(line, limit) for line in lines)
 
 
+def redact_if_needed(text: str, limit: int) -> str:
+    """The text as it is, or its lines redacted where something in it must not be kept."""
+    told = redact_lines(text, limit)
+    return told if HIDDEN in told else text
+
+
 def redact_all(value: object, limit: int = LIMIT) -> object:
     """A value as JSON knows them, every text in it redacted; what JSON does not know becomes redacted text."""
     if value is None or isinstance(value, (bool, int, float)):

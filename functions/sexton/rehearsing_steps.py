@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from sexton import canary, message, showing, verifying
 from sexton.backstage import Backstage
-from sexton.deployment import ChangeRefused, Deployment
-from sexton.errors import SextonError
+from sexton.deployment import ChangeRefused, Deployment, FunctionFailed
+from sexton.errors import CallFailed, SextonError
 from sexton.item import Item, rfc3339
 from sexton.job import Job, JobState
 from sexton.policy import Policy
@@ -92,14 +92,26 @@ class Steps:
             raise Unmet(f"expected: {meant}" + ("" if found is None else f"; found: {found}"))
 
     def until(self, look: Callable[[], T | None], within: float, what: str) -> T:
-        """The first true answer of a look. Raises Unmet when there is none in time."""
+        """The first true answer of a look; one that fails for a moment is told, and comes again.
+
+        Raises Unmet when there is none in time, and what a look raises otherwise.
+        """
         begun = self.deployment.clock()
         ends = min(begun + timedelta(seconds=within), self.give_up)
-        while not (seen := look()):
+        while not (seen := self._looked(look)):
             if self.deployment.clock() >= ends:
                 raise Unmet(f"within {(ends - begun).total_seconds():.0f} s this did not come: {what}")
             self.deployment.sleep(POLL)
         return seen
+
+    def _looked(self, look: Callable[[], T | None]) -> T | None:
+        try:
+            return look()
+        except (CallFailed, FunctionFailed) as failed:
+            if isinstance(failed, CallFailed) and not failed.failure.may_pass:
+                raise
+            self.did(f"cannot look now, trying again: {failed}")
+            return None
 
     # canaries
 

@@ -19,7 +19,7 @@ from sexton.starting import Policies
 from sexton.table import Applied, Write
 
 OLDEST = KEEP_CLOSED - timedelta(days=30)  # of a run: past it, rows that its books need begin to leave the ledger
-MOST_NOTED = 200  # replays and resolvings that a run's row keeps, which has an end; the jobs' histories have them all
+MOST_NOTED = 50  # replays and resolvings that a run's row keeps, which has an end; the jobs' histories have them all
 TRIES = 10  # others replay jobs of the same run at the same time, and each moves its rev
 RESOLVED = "resolved"
 REDRIVE = "redrive"  # the actor of a replay that began in the dead-letter queue

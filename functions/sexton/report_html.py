@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from sexton.breakdown import Space
 from sexton.cohorts import Cells
 from sexton.histogram import Tally
-from sexton.money import GB, Line, Money, in_words
+from sexton.money import GB, NOTHING_STORED, OF_MARKERS, Line, Money, in_words
 from sexton.page import Markup, bar, code, document, join, paragraph, section, table, text
 from sexton.report import Report, readable_bytes, split_name
 
+MARKERS = "delete markers"  # in the place of a storage class
 ENDINGS = ("deleted", "skipped", "dead", "cancelled")
 SPACES = {
     Space.FREED: "freed now",
@@ -97,7 +98,8 @@ def _scanned(report: Report) -> Markup:
 
 def _money(report: Report) -> Markup:
     money = report.money
-    classes = [(code(name), *_tally(tally)) for name, tally in report.breakdown.by_class()]
+    by_class = report.breakdown.by_class()
+    classes = [(text(MARKERS) if name == OF_MARKERS else code(name), *_tally(tally)) for name, tally in by_class]
     lines = [_money_row(line) for line in money.lines]
     columns = ("Storage class", "Space", "Objects", "Bytes", "Per GB-month", "A month", "Gone early", "Early charge")
     return section(
@@ -107,21 +109,37 @@ def _money(report: Report) -> Markup:
         if lines
         else paragraph(text("Nothing was removed.")),
         join(paragraph(text(sentence)) for sentence in sentences(money)),
-        paragraph(text(f"List prices as of {money.as_of}, from {money.source}. 1 GB is {GB:,} bytes."), "quiet"),
+        paragraph(text(origin(money)), "quiet"),
     )
 
 
 def _money_row(line: Line) -> tuple[Markup, ...]:
-    price = f"USD {line.per_gb_month}" if line.per_gb_month is not None else f"no price: {line.why_no_price}"
     return (
-        code(line.storage_class),
+        text(MARKERS) if line.of_markers else code(line.storage_class),
         text(SPACES[line.space]),
         *_tally(line.items),
-        text(price),
-        text("not counted" if line.space is Space.UNPROVEN else in_words(line.saving)),
+        text(_price(line)),
+        text(_saving(line)),
         text(f"{line.early.count:,}"),
         text(in_words(line.early_charge)),
     )
+
+
+def _price(line: Line) -> str:
+    if line.per_gb_month is not None:
+        return f"USD {line.per_gb_month}"
+    return NOTHING_STORED if line.of_markers else f"no price: {line.why_no_price}"
+
+
+def _saving(line: Line) -> str:
+    if line.of_markers:
+        return "nothing stored"
+    return "not counted" if line.space is Space.UNPROVEN else in_words(line.saving)
+
+
+def origin(money: Money) -> str:
+    """Where the prices stand, and how they came from there: not always from AWS itself."""
+    return f"List prices as of {money.as_of}, of {money.source}, read {money.read}. 1 GB is {GB:,} bytes."
 
 
 def sentences(money: Money) -> Iterator[str]:

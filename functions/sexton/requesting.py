@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from sexton.deployment import FunctionFailed
 from sexton.errors import Refused
 from sexton.ports import Discovery
+from sexton.run import RunState
 
 
 class NotStarted(Refused):
@@ -30,7 +31,10 @@ class RunStarted(BaseModel):
 
 
 def request(discovery: Discovery, trigger: Mapping[str, object]) -> RunStarted:
-    """Start the run of a trigger; what is in it, discovery judges. Raises NotStarted, FunctionFailed or CallFailed."""
+    """Start the run of a trigger; what is in it, discovery judges. Raises NotStarted, FunctionFailed or CallFailed.
+
+    A run that is there already is asked to go on, which one that was invalidated never will.
+    """
     answer = discovery.discover({**trigger, "plan": False})
     error = answer.get("error")
     if isinstance(error, dict):
@@ -40,5 +44,7 @@ def request(discovery: Discovery, trigger: Mapping[str, object]) -> RunStarted:
     if answer.get("skipped"):
         raise NotStarted("another_run_open", f"run {answer['run_id']} of the policy is open; one runs at a time")
     started = RunStarted(run_id=str(answer["run_id"]), state=str(answer["state"]), created=bool(answer["created"]))
+    if started.state == RunState.INVALIDATED:
+        raise NotStarted("already_invalidated", f"{started.run_id} is there already, and was invalidated")
     discovery.resume(started.run_id)
     return started

@@ -13,12 +13,11 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
 
-from sexton.duration import parse, to_text
+from sexton.duration import LONGEST, parse, to_text
 from sexton.problem import refused, shown
 
 DAY = timedelta(days=1)
 LONGEST_MONTHS = 100 * 12
-LONGEST_DAYS = timedelta(days=36_525)
 EXAMPLE = "an ISO 8601 duration such as P30D, P3M or P1Y"
 
 
@@ -49,10 +48,10 @@ def parse_retain(value: object) -> Retain:
     months, rest = parse(value, EXAMPLE)
     if months < 0 or rest < timedelta(0) or (not months and not rest):
         raise refused(f"retain {shown(value)} is zero or negative", EXAMPLE)
+    if months > LONGEST_MONTHS or rest > LONGEST:
+        raise refused(f"retain {shown(value)} is longer than a hundred years", EXAMPLE)
     if months % 1 or rest.microseconds:
         raise refused(f"retain {shown(value)} has a fraction of a month or a second", EXAMPLE)
-    if months > LONGEST_MONTHS or rest > LONGEST_DAYS:
-        raise refused(f"retain {shown(value)} is longer than a hundred years", EXAMPLE)
     return Retain(int(months), rest)
 
 

@@ -146,6 +146,7 @@ class Run(BaseModel):
     started_by: str
     covers: tuple[Instant, ...] = ()  # missed times that it takes care of beside its own: the latest 20 of
     covers_total: int = 0
+    covered_before: Instant | None = None  # up to when the schedule was taken care of without it
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
     reason: str | None = None
@@ -167,8 +168,6 @@ class Run(BaseModel):
     halted_from: RunState | None = None
     halted_at: Instant | None = None
     resumed_at: Instant | None = None
-    dead_baseline: int = 0
-    finished_baseline: int = 0
     replays: int = 0
     reopened_at: Instant | None = None
     changes: tuple[Change, ...] = ()

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from sexton.instant import ms
 from sexton.run import AT_WORK, ATTENTION, RUNS, Change, Cursor, Mode, Run, RunId, RunState, open_sk
-from sexton.table import Condition, Key, Value, Write, absent, any_of, before, equals, one_of, present
+from sexton.table import Condition, Key, Row, Value, Write, absent, any_of, before, equals, one_of, present
 
 # from, to, when
 TRANSITIONS: tuple[tuple[str, str, str], ...] = (
@@ -32,6 +32,8 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
 KEEP_CLOSED = timedelta(days=400)
 PLANNER_LEASE = timedelta(seconds=120)  # renewed with every part; a dead planner is followed this soon
 SKIPPED_TRIGGERS_KEPT = 20
+MOST_CHANGES = 100  # with the longest reasons some 230 KB, of the 400 KB that a row may have
+NOT_CARRIED_OUT = "not_carried_out"  # why a trigger led to no run that was carried out
 BUT_COMPLETED = tuple(state.value for state in RunState if state not in (RunState.COMPLETED, RunState.INVALIDATED))
 
 
@@ -51,14 +53,13 @@ def create(
     write_id: str,
     covers: Sequence[datetime] = (),
     covers_total: int = 0,
-    covered_until: datetime | None = None,
+    covered_before: datetime | None = None,
     asked: Change | None = None,
 ) -> list[Write]:
     """- -> planning, and the slot: the run is absent and the policy has no open run.
 
-    `covers`: missed times that the run takes care of, the latest of `covers_total`. `covered_until`: up to when
-    the policy's schedule is taken care of with this run; None where it does less than the policy says. `asked`: a
-    person's request.
+    `covers`: missed times that the run takes care of, the latest of `covers_total`. `covered_before`: up to when the
+    policy's schedule is taken care of without this run; None where the run adds nothing. `asked`: a person's request.
     """
     run = Write(
         run_id.key,
@@ -78,6 +79,7 @@ def create(
             "open_pk": RUNS,
             "open_sk": open_sk(run_id),
             **({"covers": [ms(at) for at in covers], "covers_total": covers_total} if covers_total else {}),
+            **_before(covered_before),
         },
         append=_noted(asked),
         add={"rev": 1},
@@ -89,10 +91,19 @@ def create(
         set={
             "open_run": str(run_id),
             "last_scheduled_time": ms(last_scheduled_time),
-            **({"covered_until": ms(covered_until)} if covered_until else {}),
+            **(_covered(run_id) if covered_before else {}),
         },
     )
     return [run, slot]
+
+
+def _before(covered_before: datetime | None) -> dict[str, Value]:
+    return {"covered_before": ms(covered_before)} if covered_before else {}
+
+
+def _covered(run_id: RunId) -> dict[str, Value]:
+    """What the policy's row says of a run that takes care of its time and all before it."""
+    return {"covered_until": ms(run_id.scheduled_time), "covered_by": str(run_id)}
 
 
 def undo(undone: Run, run_id: RunId, change: Change, last_scheduled_time: datetime, write_id: str) -> list[Write]:
@@ -219,11 +230,13 @@ def move(run: Run, state: RunState, write_id: str) -> Write:
     )
 
 
-def approve(run: Run, change: Change, approved: Sequence[str], covered_until: datetime, write_id: str) -> list[Write]:
+def approve(
+    run: Run, change: Change, approved: Sequence[str], covered_before: datetime | None, write_id: str
+) -> list[Write]:
     """awaiting_approval, reported -> dispatching, and the slot: run rev and digest observed, no run of the policy open.
 
-    `approved` are the policy's versions that were approved before. What held the run stays on it. `covered_until`: up
-    to when the policy's schedule is taken care of with this run, which may have been a report until now.
+    `approved` are the policy's versions that were approved before. What held the run stays on it. `covered_before`: as
+    in `create`; the run may have been a report until now.
     """
     go = Write(
         run.key,
@@ -234,8 +247,8 @@ def approve(run: Run, change: Change, approved: Sequence[str], covered_until: da
             "mode": "enforce",
             "approved_by": change.actor,
             "approved_at": ms(change.at),
+            **({} if run.covered_before else _before(covered_before)),
         },
-        append=_noted(change),
         add={"rev": 1},
     )
     version = run.policy_version
@@ -243,10 +256,10 @@ def approve(run: Run, change: Change, approved: Sequence[str], covered_until: da
         policy_key(run.policy),
         write_id,
         (absent("open_run"),),
-        set={"open_run": run.run_id, "covered_until": ms(covered_until)},
+        set={"open_run": run.run_id, **(_covered(run.id) if covered_before else {})},
         append={} if version in approved else {"approved_versions": [version]},
     )
-    return [go, slot]
+    return [_noting(go, run, change), slot]
 
 
 def reopen(run: Run, change: Change | None, now: datetime, write_id: str) -> Write:
@@ -258,7 +271,7 @@ def reopen(run: Run, change: Change | None, now: datetime, write_id: str) -> Wri
     was_closed = run.state is RunState.COMPLETED
     listed = {"open_pk": RUNS, "open_sk": open_sk(run.id)}
     reopened = {"state": RunState.DRAINING.value, "reopened_at": ms(now), **listed}
-    return Write(
+    write = Write(
         run.key,
         write_id,
         (
@@ -267,15 +280,34 @@ def reopen(run: Run, change: Change | None, now: datetime, write_id: str) -> Wri
             *((equals("open_pk", ATTENTION), absent("undone_by")) if was_closed else ()),
         ),
         set=reopened if was_closed else {},
-        append=_noted(change),
         add={"rev": 1, "replays": 1},
         remove=("closed_at", "expires_at", "balanced") if was_closed else (),
     )
+    return _noting(write, run, change)
 
 
 def note(run: Run, change: Change, write_id: str) -> Write:
     """What was done to one of the run's jobs without moving the run; the run is there."""
     return Write(run.key, write_id, (equals("run_id", run.run_id),), append=_noted(change))
+
+
+def leave(run: Run, row: Row, now: datetime, write_id: str) -> list[Write]:
+    """What closing changes on the policy's row, which must still be as it was read: at most one write.
+
+    The slot is freed if it names this run. The time of an invalidated run, and what it would have covered, is missed
+    from now on: the schedule fired, and what was to go is still there.
+    """
+    when: list[Condition] = []
+    if row.get("open_run") == run.run_id:
+        when.append(equals("open_run", run.run_id))
+    missed: dict[str, Value] = {}
+    if run.state is RunState.INVALIDATED and run.covered_before and row.get("covered_by") == run.run_id:
+        skipped = skip_trigger(run.id, NOT_CARRIED_OUT, None, row.get("skipped_triggers", []), now, write_id)
+        when += [equals("covered_by", run.run_id), *skipped.when]
+        missed = {**skipped.set, "covered_until": ms(run.covered_before)}
+    freed = ("open_run",) if row.get("open_run") == run.run_id else ()
+    removed = (*freed, *(("covered_by",) if missed else ()))
+    return [Write(policy_key(run.policy), write_id, tuple(when), set=missed, remove=removed)] if when else []
 
 
 def free_slot(run: Run, write_id: str) -> Write:
@@ -285,7 +317,7 @@ def free_slot(run: Run, write_id: str) -> Write:
 
 def halt(run: Run, change: Change, write_id: str) -> Write:
     """dispatching, draining -> halted, by a person or the breaker: its jobs are parked; run rev observed."""
-    return Write(
+    write = Write(
         run.key,
         write_id,
         (one_of("state", [state.value for state in AT_WORK]), equals("rev", run.rev)),
@@ -296,27 +328,35 @@ def halt(run: Run, change: Change, write_id: str) -> Write:
             "reason": change.detail or change.change,
             "message": change.reason,
         },
-        append=_noted(change),
         add={"rev": 1},
     )
+    return _noting(write, run, change)
 
 
-def resume(run: Run, dead: int, finished: int, change: Change, write_id: str) -> Write:
-    """halted -> what it was: the age of its jobs counts anew, and the breaker from these numbers; run rev observed."""
-    return Write(
+def resume(run: Run, change: Change, write_id: str) -> Write:
+    """halted -> what it was: the age of its jobs, and what the breaker counts, begin anew; run rev observed."""
+    write = Write(
         run.key,
         write_id,
         (equals("state", RunState.HALTED.value), equals("rev", run.rev)),
         set={
             "state": (run.halted_from or RunState.DRAINING).value,
             "resumed_at": ms(change.at),
-            "dead_baseline": dead,
-            "finished_baseline": finished,
         },
-        append=_noted(change),
         add={"rev": 1},
         remove=("halted_from", "halted_at", "reason", "message"),
     )
+    return _noting(write, run, change)
+
+
+def _noting(write: Write, run: Run, change: Change | None) -> Write:
+    """The write, guarded by the run's rev, with the change on the run's list, which keeps the latest."""
+    if change is None:
+        return write
+    if len(run.changes) < MOST_CHANGES:
+        return replace(write, append={**write.append, **_noted(change)})
+    kept = [each.to_row() for each in (*run.changes, change)[-MOST_CHANGES:]]
+    return replace(write, set={**write.set, "changes": kept})
 
 
 def _noted(change: Change | None) -> dict[str, Sequence[Value]]:
@@ -331,7 +371,7 @@ def invalidate(
 
     `change` is a person's.
     """
-    return Write(
+    write = Write(
         run.key,
         write_id,
         (one_of("state", BUT_COMPLETED), equals("rev", run.rev)),
@@ -341,10 +381,10 @@ def invalidate(
             "message": message,
             "invalidated_at": ms(now),
         },
-        append=_noted(change),
         add={"rev": 1},
         remove=("planner_token", "planner_until"),
     )
+    return _noting(write, run, change)
 
 
 def refuse(run: Run, token: str, reason: str, message: str, now: datetime, write_id: str) -> Write:

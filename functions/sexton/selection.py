@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, model_validator
@@ -37,10 +38,11 @@ def check_key_text(text: str) -> str:
 
 def sorted_set(texts: tuple[str, ...]) -> tuple[str, ...]:
     """In order, so that the order in the file changes no version. Raises PydanticCustomError for a repeat."""
-    for text in texts:
-        if texts.count(text) > 1:
+    ordered = sorted(texts)
+    for text, following in pairwise(ordered):
+        if text == following:
             raise refused(f"{text!r} stands twice in the list", "it once")
-    return tuple(sorted(texts))
+    return tuple(ordered)
 
 
 def glob_regex(glob: str) -> str:

@@ -93,6 +93,11 @@ class S3Source(BaseModel):
         return "narrow its prefixes"
 
     @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the addresses of its items begin with."""
+        return tuple(self.address(prefix) for prefix in self.prefixes)
+
+    @property
     def place(self) -> str:
         """What its items lie in, as people name it."""
         return f"bucket {self.bucket}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError, field_validator
@@ -16,7 +16,7 @@ from sexton.errors import BadEvent, LeaseLost, Refused, UnknownPolicy
 from sexton.instant import EPOCH, from_ms
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
-from sexton.missed import Covers, Why, covered_by, covered_until
+from sexton.missed import Covers, Why, covered_before, covered_by
 from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Token
 from sexton.problem import in_words
@@ -62,7 +62,10 @@ class Trigger(BaseModel):
     def _whole_seconds(cls, value: datetime) -> datetime:
         if value < EPOCH:
             raise ValueError("it is before 1970")
-        return value.replace(microsecond=0)
+        try:
+            return value.astimezone(UTC).replace(microsecond=0)
+        except OverflowError as error:  # of its own zone it was the last day that there is
+            raise ValueError("it is after the year 9999") from error
 
 
 def read_trigger(event: Mapping[str, Any]) -> Trigger:
@@ -158,14 +161,14 @@ class Starting:
                 self.token(),
                 covers=covers.times,
                 covers_total=covers.total,
-                covered_until=covered_until(row, run_id.scheduled_time) if whole else None,
+                covered_before=covered_before(row, run_id.scheduled_time) if whole else None,
                 asked=_asked(trigger, now),
             )
         )
         if isinstance(written, Applied):
             return Started(str(run_id), created=True)
         if written.index == 0:
-            return self._found(run_id, trigger)
+            return self._found(run_id, policy, trigger)
         return self._skip(run_id, Why.RUN_OPEN, (written.old or {})["open_run"])
 
     def _while_paused(self, run_id: RunId, pause: Pause, trigger: Trigger) -> Started:
@@ -185,9 +188,11 @@ class Starting:
                 return Started(open_run, skipped=True)
         raise LeaseLost(f"others kept recording skipped triggers of {run_id.policy}; this one is not recorded")
 
-    def _found(self, run_id: RunId, trigger: Trigger) -> Started:
-        """The run was there already. One that does more than was asked for is no answer to the question."""
+    def _found(self, run_id: RunId, policy: Policy, trigger: Trigger) -> Started:
+        """The run was there already. One that does more, or less, than was asked for is no answer to the question."""
         run = self.ledger.run(run_id)
+        if trigger.started_by == SCHEDULE and run and (run.mode, policy.mode) == ("report", "enforce"):
+            return self._skip(run_id, Why.REPORTED)  # a person's report has the time of a run that was to enforce
         if trigger.mode == "report" and run is not None and run.mode == "enforce":
             raise Refused(
                 f"{run_id} is there already, and it enforces; give another --at for a report"

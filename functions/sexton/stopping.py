@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,8 +17,12 @@ from sexton.run import AT_WORK, Change, Run, RunState
 from sexton.starting import Policies
 from sexton.table import Applied, Write
 
-SCHEMES = ("s3://", "dynamodb://")
+PLACES = {  # by their schemes: what a place can be called
+    "s3://": ("bucket", re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")),
+    "dynamodb://": ("table", re.compile(r"[A-Za-z0-9_.-]{3,255}")),
+}
 LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and its longest key
+UNREACHED = "no deployed policy reaches that place, so for now this keeps nothing; is it spelled right?"
 BY_A_PERSON = "invalidated_by_person"
 
 
@@ -39,6 +44,12 @@ class ScopeChanged(BaseModel):
     scope: str
     state: Literal["paused", "resumed", "held", "released"]
     changed: bool = True
+
+
+class HoldChanged(ScopeChanged):
+    """A hold after a change. `warning`: why it keeps nothing from any deployed policy."""
+
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,9 +81,7 @@ class Stopping:
             return RunChanged(run_id=run.run_id, state=run.state, changed=False)
         if run.state is not RunState.HALTED:
             raise NotAllowed("not_halted", f"{run_id} is {run.state}; only a halted run is resumed")
-        dead, finished = self.ledger.finished(run.run_id)
-        change = self._change("resumed", reason, actor)
-        self._write_run(run, run_transitions.resume(run, dead, finished, change, self.token()))
+        self._write_run(run, run_transitions.resume(run, self._change("resumed", reason, actor), self.token()))
         return self._changed(run, "resumed", actor, run.halted_from or RunState.DRAINING)
 
     def invalidate(self, run_id: str, reason: str, actor: str) -> RunChanged:
@@ -95,21 +104,28 @@ class Stopping:
     def pause(self, scope: str, reason: str, actor: str) -> ScopeChanged:
         """Pause a policy, or `all`: discovery and workers obey within 30 seconds. Raises UnknownPolicy."""
         self._known(scope)
-        write = control_transitions.pause(scope, self._change("paused", reason, actor), self.token())
+        told = (self.ledger.table.get(pause_key(scope)) or {}).get("history", [])
+        write = control_transitions.pause(scope, self._change("paused", reason, actor), self.token(), told)
         return self._control(write, scope, "paused", actor)
 
     def resume(self, scope: str, reason: str, actor: str) -> ScopeChanged:
         """End the pause of a policy, or of all: one of them leaves the other as it is. Raises UnknownPolicy."""
-        if self.ledger.table.get(pause_key(scope)) is None:
+        row = self.ledger.table.get(pause_key(scope))
+        if row is None:
             self._known(scope)
-        write = control_transitions.resume(scope, self._change("resumed", reason, actor), self.token())
+        told = (row or {}).get("history", [])
+        write = control_transitions.resume(scope, self._change("resumed", reason, actor), self.token(), told)
         return self._control(write, scope, "resumed", actor)
 
-    def hold(self, scope: str, reason: str, actor: str) -> ScopeChanged:
-        """Keep everything whose address begins with the scope. Raises NotAllowed when it is no such address."""
-        scope = hold_scope(scope)
+    def hold(self, scope: str, reason: str, actor: str) -> HoldChanged:
+        """Keep everything whose address begins with the scope. Raises NotAllowed when it is no such address.
+
+        A place that no deployed policy reaches is held all the same, for one that is yet to come, with a warning.
+        """
+        scope = _in_a_place(hold_scope(scope))
         write = control_transitions.hold(scope, self._change("held", reason, actor), self.token())
-        return self._control(write, scope, "held", actor)
+        changed = self._control(write, scope, "held", actor)
+        return HoldChanged(**dict(changed), warning=None if self._reached(scope) else UNREACHED)
 
     def release(self, scope: str, reason: str, actor: str) -> ScopeChanged:
         """Release a hold, by exactly its scope. Raises NotAllowed when there never was one."""
@@ -118,6 +134,11 @@ class Stopping:
             raise NotAllowed("no_such_hold", f"there is no hold on {scope}; `sexton hold list` names each")
         write = control_transitions.release(scope, self._change("released", reason, actor), self.token())
         return self._control(write, scope, "released", actor)
+
+    def _reached(self, scope: str) -> bool:
+        """Whether a deployed policy looks at addresses that begin with the scope."""
+        places = (place for policy in self.policies.values() for place in policy.source.scopes)
+        return any(place.startswith(scope) or scope.startswith(place) for place in places)
 
     def _known(self, scope: str) -> None:
         if scope != ALL and scope not in self.policies:
@@ -150,12 +171,22 @@ def _instead(run: Run) -> str:
     return f"; `sexton pause {run.policy}` keeps it from going on, `sexton run invalidate` ends it"
 
 
+def _in_a_place(scope: str) -> str:
+    """A hold on what no bucket or table can be named would be placed, and keep nothing. Raises NotAllowed."""
+    scheme = next(each for each in PLACES if scope.startswith(each))
+    kind, names = PLACES[scheme]
+    name = scope.removeprefix(scheme).partition("/")[0]
+    if not names.fullmatch(name):
+        raise NotAllowed("bad_scope", f"{name[:100]!r} cannot be the name of a {kind}, so this would keep nothing")
+    return scope
+
+
 def hold_scope(text: str) -> str:
     """A hold's scope as it is compared: `s3://bucket/`, `dynamodb://table/`, and what keys begin with.
 
     Raises NotAllowed.
     """
-    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
+    scheme = next((each for each in PLACES if text.startswith(each)), "")
     place, slash, prefix = text.removeprefix(scheme).partition("/")
     if not scheme or not place or len(text.encode()) > LONGEST_SCOPE:
         what = "one looks like s3://bucket/prefix/ or dynamodb://table/"

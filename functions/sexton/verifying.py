@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sexton import archive, books, keys, part, plan, receipts
 from sexton.books import Books, Entry
@@ -29,7 +29,8 @@ class Verdict(BaseModel):
     """What verifying came to. It `holds` when nothing differs.
 
     `books` is the revision that was verified, None for a run whose books are not in evidence: then only the plan
-    was. `digest` is the recomputed one. `counts` are those of the recomputed books, in the report's shape.
+    was. `digest` is the recomputed one. `counts` are those of the recomputed books, in the report's shape. `undoes` is
+    the run that was undone, for the words of people alone: what an undo deletes are delete markers.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -46,6 +47,7 @@ class Verdict(BaseModel):
     jobs: int
     outcome_files: int
     counts: dict[str, Any]
+    undoes: str | None = Field(default=None, exclude=True)
 
 
 @dataclass
@@ -96,6 +98,7 @@ def verify(evidence: Evidence, run_id: str) -> Verdict:
         jobs=len(entries),
         outcome_files=sum(len(entry.outcome_files) for entry in entries),
         counts=by_ending(compared.counts) if revision else {},
+        undoes=written.undoes,
     )
 
 

@@ -75,9 +75,13 @@ def _for_a_person(run: Run) -> Why:
     if run.state is RunState.REPORTED:
         return Why("it is a report: nothing is removed", "nothing to do; its plan expires by itself")
     held = "; ".join(run.held_because) or "no reason was recorded"
-    approve = f"sexton run approve {run.run_id} --digest {run.digest} --reason WHY"
-    look = f"look at the plan: sexton plan show {run.run_id} --sample 20"
-    return Why(f"it waits for approval: {held}", f"{look}; then: {approve}")
+    return Why(f"it waits for approval: {held}", to_approve(run.run_id, run.digest))
+
+
+def to_approve(run_id: str, digest: str | None) -> str:
+    """What a person does about a plan that waits."""
+    approve = f"sexton run approve {run_id} --digest {digest} --reason WHY"
+    return f"look at the plan: sexton plan show {run_id} --sample 20; then: {approve}"
 
 
 def _waits_for(job: Job, now: datetime) -> Why:

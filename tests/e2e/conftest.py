@@ -23,6 +23,7 @@ from tests.e2e.stories import Story
 
 HERE = Path(__file__).parent
 POLICIES = HERE / "policies"
+REHEARSAL = HERE.parents[1] / "docs" / "rehearsing" / "rehearsal.yaml"
 WORKER_TIMEOUT = 10  # seconds; a lease is 40 then, and the visibility 60
 CONTEXT: dict[str, object] = {"worker_timeout": WORKER_TIMEOUT, "mismatch_seconds": 5}
 TEST_SECONDS = 600  # only what hangs takes so long; the first test waits for the deployment
@@ -32,6 +33,7 @@ TEST_SECONDS = 600  # only what hangs takes so long; the first test waits for th
 ORDER = (
     "test_stage",
     "test_doctor",
+    "test_rehearse",
     "test_dead_letters",
     "test_line",
     "test_kinds",
@@ -67,6 +69,7 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of policies that is deployed: those of this folder, and one for each story of a crash or hardship."""
     folder = tmp_path_factory.mktemp("deployed") / "policies"
     shutil.copytree(POLICIES, folder)
+    shutil.copy(REHEARSAL, folder)
     stories.write_policies(folder)
     hardships.write_policies(folder)
     return folder

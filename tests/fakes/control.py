@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 
 from sexton.approving import Approving
 from sexton.change_request import Door
@@ -32,8 +33,14 @@ class PlanningDiscovery:
         self._world.discover({"resume": run_id})
 
 
-def controlling(world: World, door: Door, dead_letters: FakeDeadLetters, schedules: FakeSchedules) -> Controlling:
-    """What goes through one door of a world."""
+def controlling(
+    world: World,
+    door: Door,
+    dead_letters: FakeDeadLetters,
+    schedules: FakeSchedules,
+    changes_sent: Callable[[], int] | None = None,
+) -> Controlling:
+    """What goes through one door of a world. Unless `changes_sent` tells, all is taken to have changed something."""
     ledger, evidence = world.ledger, world.evidence
     parts = (world.policies, world.clock, world.tokens, world._log)
     stopping = Stopping(ledger, *parts)
@@ -50,4 +57,5 @@ def controlling(world: World, door: Door, dead_letters: FakeDeadLetters, schedul
         clock=world.clock,
         token=world.tokens,
         log=world._log,
+        changes_sent=changes_sent or count().__next__,
     )

@@ -24,7 +24,7 @@ def _on(alarm: Alarm) -> str:
     return names.get("policy") or names.get("QueueName") or names.get("FunctionName") or names["service"]
 
 
-@pytest.mark.parametrize("metric", ["DeadJobs", "BooksOutOfBalance", "MissedSchedules"])
+@pytest.mark.parametrize("metric", ["DeadJobs", "BooksOutOfBalance", "HaltedRuns", "MissedSchedules"])
 def test_the_ledgers_own_numbers(alarms: dict[tuple[str, str], Alarm], metric: str) -> None:
     alarm = alarms[metric, "sexton"]
 

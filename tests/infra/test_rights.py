@@ -296,6 +296,8 @@ def test_operators_and_approvers_read_what_viewers_read(template: Template) -> N
 
     assert viewer < operator
     assert viewer < approver
+    (stack,) = granted(list(viewer), "cloudformation:DescribeStacks")  # the first call of every command, by name
+    assert stack.endswith(f":stack/{template.stack_name}/*")
 
 
 @pytest.mark.parametrize("output", POLICIES)

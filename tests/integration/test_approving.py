@@ -170,6 +170,7 @@ def test_who_may_be_the_same_person() -> None:
     assert same_person(ANN, ANN_APPROVING)
     assert same_person("arn:aws:iam::1:user/ann", "arn:aws:iam::1:user/ann")
     assert same_person("arn:aws:iam::1:user/ops/ann", ANN)
+    assert same_person(ANN.replace("/ann", "/Ann"), ANN)
     assert not same_person(ANN, BOB)
     assert not same_person("schedule", ANN)
 

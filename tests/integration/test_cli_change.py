@@ -119,6 +119,28 @@ def test_no_change_without_a_reason(desk: Desk, command: tuple[str, ...]) -> Non
     assert desk.control.asked == []
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"), [("", "say why"), (" \u200b", "say why"), ("x" * 501, "501 characters; 500 are the most")]
+)
+@pytest.mark.parametrize("command", [*CHANGES, ("rehearse",)], ids=" ".join)
+def test_a_reason_that_cannot_be_kept_is_wrong_usage(
+    desk: Desk, command: tuple[str, ...], reason: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reach(stack: str) -> None:
+        raise AssertionError("it looked for the stack")
+
+    monkeypatch.setattr(cli, "connect", reach)
+    said = desk.sexton(*command, "--reason", reason, "--json")
+    assert (said.code, said.json["error"]["code"]) == (2, "usage")
+    assert told in said.json["error"]["message"]
+
+
+def test_an_empty_name_is_told_without_foreign_words(desk: Desk) -> None:
+    said = desk.sexton("run", "halt", "", *WHY)
+    assert said.code == 1
+    assert said.err.startswith("error: run_id: it is empty\nhint:  if nothing is wrong with what you typed")
+
+
 @pytest.mark.parametrize("command", CHANGES, ids=" ".join)
 def test_a_lost_answer_is_told_with_how_to_look_and_not_repeated(desk: Desk, command: tuple[str, ...]) -> None:
     desk.control.lost = True
@@ -163,20 +185,66 @@ def test_a_waiting_plan_is_approved_by_its_digest(desk: Desk) -> None:
     assert "approved: 1 item" in said.err
     desk.world.settle()
     shown = desk.sexton("run", "show", run.run_id)
-    assert "user/bob" in shown.out
-    assert "because" in shown.out
+    (facts,) = (line for line in shown.out.splitlines() if line.startswith("approved by"))
+    assert "user/bob, 2026-" in facts
+    (done,) = (line for line in shown.out.splitlines() if "approved  " in line and not line.startswith("approved"))
+    assert "user/bob" in done
+    assert f"digest {run.digest}" in done
+
+
+def test_why_a_plan_waits_is_told_while_it_waits(desk: Desk) -> None:
+    desk.world.policies["logs-expire"] = policy(approval="always")
+    desk.world.fill(["app/a"])
+    run = desk.start()
+    asked = "approval: the policy asks for approval of every run"
+    assert f"held because    {asked}" in desk.sexton("run", "show", run.run_id).out
+    assert asked in desk.sexton("run", "list").out
+    watched = desk.sexton("run", "watch", run.run_id)
+    assert watched.code == 3
+    assert f"sexton run approve {run.run_id} --digest {run.digest} --reason WHY" in watched.err
+    desk.sexton("run", "approve", run.run_id, "--digest", str(run.digest), *WHY)
+    assert desk.sexton("run", "show", run.run_id, "--json").json["held_because"] == [asked]
+    for settle in (lambda: None, desk.world.settle):
+        settle()
+        assert asked not in desk.sexton("run", "show", run.run_id).out + desk.sexton("run", "list").out
+
+
+def test_a_report_says_why_it_would_wait(desk: Desk) -> None:
+    desk.world.policies["logs-expire"] = policy(mode="report", approval="always")
+    desk.world.fill(["app/a"])
+    run = desk.start()
+    shown, listed = desk.sexton("run", "show", run.run_id).out, desk.sexton("run", "list").out
+    assert "held because" not in shown
+    assert "would wait      approval: the policy asks" in shown
+    assert "would wait: approval: the policy asks" in listed
+
+
+def test_an_invalidated_run_is_not_started_but_issued_again(desk: Desk) -> None:
+    desk.world.fill(["app/a"])
+    run = desk.start()
+    desk.sexton("run", "invalidate", run.run_id, *WHY)
+    again = ("run", "start", "logs-expire", *WHY, "--at", run.scheduled_time.isoformat())
+    said = desk.sexton(*again)
+    assert (said.code, said.out) == (1, "")
+    assert f"{run.run_id} is there already, and was invalidated" in said.err
+    assert "--reissue" in said.err
+    assert desk.sexton(*again, "--json").json["error"]["code"] == "already_invalidated"
+    desk.world.settle()
+    assert desk.sexton(*again, "--reissue").out == f"{run.run_id[:-1]}2\n"
 
 
 def test_a_run_is_halted_resumed_and_invalidated(desk: Desk) -> None:
     desk.world.fill(["app/a"])
     run_id = desk.start().run_id
-    assert "halted" in desk.sexton("run", "halt", run_id, *WHY).err
+    assert desk.sexton("run", "halt", run_id, *WHY).err.startswith(f"{run_id} is halted\n")
+    assert desk.sexton("run", "halt", run_id, *WHY).err.startswith(f"{run_id} is halted already\n")
     assert desk.sexton("run", "resume", run_id, *WHY, "--json").json["state"] == "draining"
     assert desk.sexton("run", "invalidate", run_id, *WHY, "--json").json == {
         "run_id": run_id,
         "state": "invalidated",
         "changed": True,
     }
+    assert desk.sexton("run", "invalidate", run_id, *WHY).err.startswith(f"{run_id} is invalidated already\n")
     changes = desk.sexton("run", "show", run_id, "--json").json["changes"]
     assert [each["change"] for each in changes][-3:] == ["halted", "resumed", "invalidated"]
     assert {each["actor"] for each in changes} == {CALLER}
@@ -245,6 +313,22 @@ def test_holds_are_listed_while_they_stand(desk: Desk) -> None:
     assert "s3://logs/" in desk.sexton("hold", "list").out
     assert desk.sexton("hold", "release", "s3://logs/", *WHY).err == "released: s3://logs/\n"
     assert desk.sexton("hold", "list", "--json").json == []
+    assert desk.sexton("hold", "release", "s3://logs/", *WHY).err == "it was released already: s3://logs/\n"
+
+
+@pytest.mark.parametrize("place", ["s3://logs/other/", "s3://no-such-bucket", "s3://logs/apq"])
+def test_a_hold_that_no_policy_reaches_is_placed_with_a_warning(desk: Desk, place: str) -> None:
+    said = desk.sexton("hold", "add", place, *WHY, "--json")
+    assert said.code == 0
+    assert "no deployed policy reaches that place" in said.json["warning"]
+    assert said.err == f"warning: {said.json['warning']}\n"
+    assert [each["scope"] for each in desk.sexton("hold", "list", "--json").json] == [said.json["scope"]]
+
+
+@pytest.mark.parametrize("place", ["s3://logs", "s3://logs/a", "s3://logs/app/", "s3://logs/app/x"])
+def test_a_hold_within_or_around_a_policys_place_has_no_warning(desk: Desk, place: str) -> None:
+    said = desk.sexton("hold", "add", place, *WHY, "--json")
+    assert (said.json["warning"], said.err) == (None, "")
 
 
 # dead letters
@@ -300,11 +384,21 @@ def test_refused_ones_are_told_apart_and_make_the_exit_code(desk: Desk) -> None:
 def test_jobs_are_chosen_by_run_and_by_class(desk: Desk, chosen: tuple[str, ...], meant: bool) -> None:
     jobs = desk.dead()
     arguments = [jobs[0].rpartition(".")[0] if each == "RUN" else each for each in chosen]
-    preview = desk.sexton("dlq", "replay", *arguments, "--dry-run", "--json").json
-    assert [each["job_id"] for each in preview] == (jobs if meant else [])
+    preview = desk.sexton("dlq", "replay", *arguments, "--dry-run", "--json")
+    assert [each["job_id"] for each in preview.json] == (jobs if meant else [])
     assert "dlq_replay" not in [each["change"] for each in desk.control.asked]
-    done = desk.sexton("dlq", "replay", *arguments, *WHY, "--json").json
-    assert done["done"] == (jobs if meant else [])
+    done = desk.sexton("dlq", "replay", *arguments, *WHY, "--json")
+    assert done.json["done"] == (jobs if meant else [])
+    assert preview.code == done.code == (0 if meant else 1)
+    again = desk.sexton("dlq", "resolve", *arguments, *WHY)  # none is dead any more
+    assert (again.code, again.err) == (1, "no dead job is meant by that\n")
+
+
+def test_an_unknown_class_is_wrong_usage_and_the_known_are_named(desk: Desk) -> None:
+    for more in (WHY, ("--dry-run",)):
+        said = desk.sexton("dlq", "replay", "--reason-class", "foo", *more, "--json")
+        assert (said.code, said.json["error"]["code"]) == (2, "usage")
+        assert all(each.value in said.json["error"]["message"] for each in ReasonClass)
 
 
 @pytest.mark.parametrize("arguments", [(), ("J", "--run", "R"), ("J", "--reason-class", "permanent")])

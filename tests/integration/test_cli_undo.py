@@ -127,3 +127,17 @@ def test_plan_show_lists_the_markers(desk: Desk) -> None:
         ("app/b", True),
         ("app/c", True),
     ]
+
+
+def test_verify_calls_what_came_back_restored_too_and_its_json_is_as_of_any_run(desk: Desk) -> None:
+    undone(desk)
+
+    said = desk.sexton("verify", UNDO).out
+
+    assert line_of(said, "restored") == "restored 2"
+    assert "deleted" not in said
+    assert line_of(desk.sexton("verify", RUN).out, "deleted") == "deleted 3"
+    found = desk.sexton("verify", UNDO, "--json").json
+    assert found["counts"]["deleted"] == 2
+    assert found.keys() == desk.sexton("verify", RUN, "--json").json.keys()
+    assert "undoes" not in found

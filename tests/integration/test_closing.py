@@ -11,6 +11,7 @@ from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.instant import ms
 from sexton.job import OPEN
 from sexton.reconcile import TickFailed
+from sexton.replaying import Replaying
 from sexton.run import Run
 from sexton.table import Key
 
@@ -244,3 +245,34 @@ def test_an_altered_report_is_told_by_the_tick_and_stops_nothing_else() -> None:
     with pytest.raises(TickFailed, match="is no report"):
         world.tick()
     assert world.gauges.last("DeadJobs") == 0
+
+
+def test_two_ticks_that_take_one_revision_never_close_with_the_books_of_the_other() -> None:
+    world = worked_off(dead=True)
+    put_once, slow_tick = world.evidence.put_once, list[tuple[str, bytes]]()
+
+    def between(key: str, content: bytes) -> bool:
+        """The slow tick has counted a dead job when it is replayed; both ticks have seen no revision yet."""
+        if not key.startswith(f"runs/{RUN}/books-"):
+            return put_once(key, content)
+        if slow_tick:
+            put_once(*slow_tick[0])
+            world.evidence.put_once = put_once  # type: ignore[method-assign]
+            return put_once(key, content)
+        slow_tick.append((key, content))
+        world.bucket().failures.clear()
+        (dead,) = (job for job in world.ledger.jobs(RUN) if job.state == "dead")
+        Replaying(world.ledger, world.policies, world.clock, world.tokens, world._log).replay(dead.job_id, "why", "ann")
+        world.discover({"resume": RUN})
+        while world.work():
+            pass
+        world.tick()
+        return True
+
+    world.evidence.put_once = between  # type: ignore[method-assign]
+    world.tick()
+    world.tick()
+    closed = run(world)
+    lines = world.evidence.files[f"runs/{RUN}/books-{closed.report_revision}.ndjson.gz"].splitlines()
+    assert [json.loads(line)["state"] for line in lines] == [job.state for job in world.ledger.jobs(RUN)]
+    assert (closed.state, report(world, closed.report_revision)["dead"]) == ("completed", {})

@@ -78,6 +78,23 @@ def test_strays_are_swept(functions: Functions, monkeypatch: pytest.MonkeyPatch)
     assert (status, answer["result"]["removed"], answer["result"]["left"]) == (200, 0, 1)
 
 
+def test_what_fails_before_anything_was_sent_that_changes_has_changed_nothing(
+    functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger is gone. A run is looked at before it is halted."""
+    monkeypatch.setenv("SEXTON_LEDGER_TABLE", "nowhere")
+    status, answer = asked(functions, monkeypatch, "run_halt", run_id="logs-expire.20260301T120000Z.1")
+    assert (status, answer["error"]["code"]) == (424, "call_failed")
+
+
+def test_what_fails_once_something_was_sent_that_changes_is_unsure(
+    functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Discovery is gone: who calls it may have begun a run."""
+    monkeypatch.setenv("SEXTON_DISCOVERY_FUNCTION", "nowhere")
+    assert asked(functions, monkeypatch, "run_start", policy="logs-expire")[0] == 502
+
+
 def test_a_body_in_base64_is_read(functions: Functions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_DOOR", "operator")
     body = base64.b64encode(b'{"change": "pause", "scope": "nowhere", "reason": "r"}').decode()

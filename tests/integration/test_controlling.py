@@ -44,13 +44,15 @@ class Counter:
         self.world = world
         self.dead_letters = FakeDeadLetters(world.queue, world.clock)
         self.schedules = FakeSchedules(on=dict.fromkeys(world.policies, True))
+        self.changes_sent: Callable[[], int] | None = None
 
     def ask(self, change: str, caller: Caller | None = ADA, door: Door | None = None, **fields: object) -> Answer:
         body = json.dumps({"change": change, "reason": "because", **fields}).encode()
         return self.send(body, caller, door or door_of(change))
 
     def send(self, body: bytes, caller: Caller | None = ADA, door: Door = Door.OPERATOR) -> Answer:
-        return controlling(self.world, door, self.dead_letters, self.schedules).answer(caller, body)
+        parts = self.dead_letters, self.schedules, self.changes_sent
+        return controlling(self.world, door, *parts).answer(caller, body)
 
     def result(self, change: str, **fields: object) -> dict[str, Any]:
         answer = self.ask(change, **fields)
@@ -341,3 +343,47 @@ def test_a_credential_that_is_sent_is_neither_kept_nor_logged(counter: Counter, 
     counter.send(secret.encode())
     assert secret not in repr(counter.world.table.rows)
     assert secret not in repr(counter.world.logged)
+
+
+# where nothing was changed
+
+
+def refuse_to_look(counter: Counter, monkeypatch: pytest.MonkeyPatch, failure: Failure) -> None:
+    def fail(*_: object) -> None:
+        raise CallFailed(failure)
+
+    monkeypatch.setattr(counter.dead_letters, "moves", fail)
+
+
+def test_a_read_that_fails_before_any_change_is_told_as_no_change(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_look(counter, monkeypatch, THROTTLED)
+    assert code(counter.ask("dlq_redrive")) == (502, "call_failed"), "as far as nobody counts what was sent"
+    counter.changes_sent = lambda: 7
+    answer = counter.ask("dlq_redrive")
+    assert code(answer) == (424, "call_failed")
+    assert "nothing was changed" in str(answer.body)
+
+
+def test_a_job_whose_row_could_not_be_read_is_not_done(
+    counter: Counter, dead: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise CallFailed(THROTTLED)
+
+    monkeypatch.setattr(counter.world.table, "transact", fail)
+    counter.changes_sent = lambda: 7
+    (refused,) = counter.result("dlq_resolve", jobs=dead)["refused"]
+    assert refused["message"].startswith("not done: ")
+
+
+@pytest.mark.parametrize("change", ["dlq_redrive", "dlq_redrive_cancel"])
+def test_an_endpoint_without_move_tasks_has_no_redrive(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    unknown = "The action ListMessageMoveTasks is not valid for this endpoint."
+    refuse_to_look(counter, monkeypatch, Failure(ReasonClass.PERMANENT, "InvalidAction", unknown))
+    answer = counter.ask(change)
+    assert code(answer) == (409, "no_move_tasks")
+    assert "this endpoint has no redrive" in str(answer.body)

@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 from sexton.errors import LeaseLost
+from sexton.job_transitions import MOST_HISTORY
 from sexton.working import Answer, Delivery
 
 from tests.fakes.recorder import Crash
 from tests.fakes.world import LEASE
 from tests.integration.crashing import LastingWorld
-from tests.integration.given import CLAIM, OUTCOMES, REMOVAL, SETTLEMENT, keys, planned, receive
+from tests.integration.given import CLAIM, OUTCOMES, REMOVAL, SETTLEMENT, SLOW, keys, planned, receive
 from tests.integration.seen import job, tally
 
 
@@ -163,3 +164,21 @@ def test_of_two_workers_that_take_over_one_wins() -> None:
     world.trace.at(CLAIM + 1, lambda: world.work_one(second))
     assert world.work_one(first) is Answer.KEEP
     assert (job(world, world.run_id).state, job(world, world.run_id).attempt) == ("succeeded", 2)
+
+
+def test_a_job_that_is_throttled_for_days_never_fills_its_row() -> None:
+    world = planned(1, limits={"max_age": "P10D"}, slo="P14D")
+    (row,) = (row for row in world.table.rows.values() if "job_id" in row)
+    entry = {"at": 0, "attempt": 1, "event": "throttled", "code": "SlowDown", "summary": "s" * 300}
+    row["history"] = [entry] * MOST_HISTORY
+    world.troubled.flaky["app/000"] = [SLOW]
+    world.work()
+    after_release = job(world, world.run_id)
+    assert (len(after_release.history), after_release.history[-1].code) == (MOST_HISTORY, "SlowDown")
+    assert after_release.history[-1].at == world.clock()
+    world.clock.advance(60)
+    world.troubled.poison.add("app/000")
+    world.drain()
+    world.tick()
+    assert "no_record" in {each.code for each in job(world, world.run_id).history}
+    assert len(job(world, world.run_id).history) == MOST_HISTORY

@@ -9,6 +9,7 @@ import pytest
 from sexton import cli_tables, control_transitions, keys
 from sexton.approving import Approving
 from sexton.cli_output import put
+from sexton.errors import Failure, ReasonClass
 from sexton.missed import GRACE
 from sexton.policy import Policy
 from sexton.run import Change
@@ -209,3 +210,91 @@ def test_a_run_and_its_report_say_what_they_cover(world: World, capsys: pytest.C
     put(cli_tables.run(view))
     said = "30 missed times before it (the latest 20: 2026-03-12T04:00:00Z to 2026-03-31T04:00:00Z)"
     assert said in capsys.readouterr().out
+
+
+# a run that was not carried out
+
+
+def refused_run(world: World, at: datetime) -> str:
+    """The schedule fires, and the bucket refuses to be listed."""
+    world.clock.move_to(at)
+    world.bucket().fail_next("list", Failure(ReasonClass.PERMANENT, "AccessDenied", "access denied"))
+    run_id = str(world.trigger()["run_id"])
+    world.settle()
+    assert show(world.ledger, run_id).state == "invalidated"
+    return run_id
+
+
+def test_a_run_that_was_refused_its_source_is_missed_and_rings(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A schedule that fired is not data that went."""
+    refused = refused_run(world, FIRST)
+    assert rings(world, FIRST + GRACE - HOUR) == 0
+    assert rings(world, FIRST + GRACE) == 1
+    (missed,) = asked(world).missed
+    assert [(each.at, each.why) for each in missed.times] == [(FIRST, "not_carried_out")]
+    assert f"sexton run show {refused}" in missed.next_action
+    assert "its run was invalidated" in shown(asked(world), capsys)
+    assert not asked(world).quiet
+
+
+def test_each_night_that_was_refused_counts_and_the_run_that_goes_through_covers_them_all(world: World) -> None:
+    for day in range(3):
+        refused_run(world, FIRST + day * DAY)
+    assert rings(world, FIRST + 2 * DAY + GRACE) == 3
+    world.clock.move_to(FIRST + 3 * DAY)
+    through = world.run(world.trigger())
+    world.settle()
+    assert through.covers == tuple(FIRST + day * DAY for day in range(3))
+    assert rings(world, FIRST + 3 * DAY + GRACE) == 0
+
+
+def test_a_plan_that_nobody_approved_is_missed_once_it_has_expired(world: World) -> None:
+    world.policies["logs-expire"] = scheduled(approval="always", schedule="cron(0 4 2 * ? *)")
+    world.tick()
+    world.clock.move_to(FIRST)
+    waits = world.run(world.trigger())
+    assert waits.state == "awaiting_approval"
+    assert rings(world, FIRST + 2 * DAY) == 0
+    world.clock.move_to(FIRST + 8 * DAY)
+    world.tick()
+    assert rings(world, FIRST + 8 * DAY + HOUR) == 1
+
+
+def test_a_reissue_covers_what_the_invalidated_run_did_not(world: World) -> None:
+    world.clock.move_to(FIRST)
+    run_id = str(world.trigger()["run_id"])
+    world.stopping().invalidate(run_id, "a wrong prefix", "me")
+    world.settle()
+    again = world.trigger(at=FIRST, reissue=True)
+    world.settle()
+    assert world.run(again).state == "completed"
+    assert rings(world, FIRST + GRACE) == 0
+
+
+def test_an_older_run_that_is_invalidated_later_takes_nothing_from_a_newer_one(world: World) -> None:
+    world.policies["logs-expire"] = scheduled(approval="always")
+    world.tick()
+    world.clock.move_to(FIRST)
+    older = str(world.trigger()["run_id"])
+    world.clock.move_to(FIRST + DAY)
+    world.trigger()
+    world.stopping().invalidate(older, "the newer one has it all", "me")
+    world.tick()
+    assert asked(world).missed == ()
+
+
+def test_a_schedule_that_finds_a_persons_report_of_its_time_is_missed_with_the_reason(world: World) -> None:
+    world.clock.move_to(FIRST)
+    report = world.trigger(mode="report", started_by="anna")
+    world.trigger()
+    assert world.bucket().keys() == ["app/a", "app/b"]
+    (missed,) = asked(world).missed
+    assert [(each.at, each.why) for each in missed.times] == [(FIRST, "reported")]
+    assert f"sexton run approve {report['run_id']}" in missed.next_action
+    assert rings(world, FIRST + GRACE) == 1
+    world.trigger()  # a late duplicate
+    world.trigger(at=world.clock(), started_by="anna")
+    world.settle()
+    assert rings(world) == 0

@@ -120,6 +120,7 @@ def test_a_time_in_another_zone_or_with_a_fraction_is_the_same_time() -> None:
         ({"scheduled_time": "2026"}, "bad_event", "RFC 3339"),
         ({"scheduled_time": 1772366400}, "bad_event", "RFC 3339"),
         ({"scheduled_time": "0001-01-01T00:00:00Z"}, "bad_event", "1970"),
+        ({"scheduled_time": "9999-12-31T23:59:59-23:59"}, "bad_event", "9999"),
         ({"scheduled_time": None}, "bad_event", "RFC 3339"),
         ({"scheduled_time": "soon"}, "bad_event", "RFC 3339"),
         ({"policy": "logs-expired"}, "unknown_policy", "deployed are: logs-expire"),

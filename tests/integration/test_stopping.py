@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 from sexton.controls import Controls
 from sexton.errors import BadRunId, NotAllowed, UnknownPolicy, UnknownRun
+from sexton.job import JobState
+from sexton.replaying import Replaying
 from sexton.run import Run, RunState
 from sexton.table import Key, Write
 from sexton.working import Answer
@@ -40,6 +42,19 @@ def test_a_paused_policy_removes_nothing_and_its_message_goes(scope: str) -> Non
     assert (parked.state, parked.attempt, parked.dispatch_due) == ("ready", 0, world.clock())
     assert world.troubled.keys() == keys(3)
     assert [fields["job_id"] for fields in world.events_logged("job_parked")] == [parked.job_id]
+
+
+def test_a_pause_that_comes_and_goes_every_day_does_not_outgrow_its_row() -> None:
+    world = planned(3)
+    for _ in range(150):
+        world.stopping().pause("all", WHY, ME)
+        world.clock.advance(60)
+        world.stopping().resume("all", WHY, ME)
+        world.clock.advance(60)
+    world.stopping().pause("all", "the last one", ME)
+    (pause,) = world.ledger.controls().pauses
+    assert (pause.paused, len(pause.history)) == (True, 200)
+    assert pause.history[-1].reason == "the last one"
 
 
 def test_another_policys_pause_stops_nothing() -> None:
@@ -259,7 +274,13 @@ def test_a_hold_placed_while_a_look_grows_old_is_seen_by_the_next() -> None:
     assert tally(world, world.run_id) == {"skipped:held": 3}
 
 
-@pytest.mark.parametrize("scope", ["logs/app/", "s3://", "s3:///app/", "https://logs/app/", "s3://logs/" + "x" * 1200])
+@pytest.mark.parametrize(
+    "scope",
+    [
+        *("logs/app/", "s3://", "s3:///app/", "https://logs/app/", "s3://logs/" + "x" * 1200),
+        *("s3://LOGS/app/", "s3://*/app/", "s3://logs /app/", "s3://logs\\app", "s3://logs?x", "s3://logs\n/app/"),
+    ],
+)
 def test_what_is_no_place_cannot_be_held(scope: str) -> None:
     world = planned(1)
     with pytest.raises(NotAllowed) as refused:
@@ -298,6 +319,17 @@ def test_a_run_too_much_of_which_died_is_halted_with_the_rest_left_ready() -> No
     assert sorted(states(world, world.run_id).values()) == ["dead"] * 20 + ["ready"] * 10
 
 
+def test_what_the_breaker_halted_grows_older_so_that_the_alarm_on_age_tells_of_it() -> None:
+    world = _many_jobs(30, refused=20)
+    for _ in range(2):
+        world.work()
+    world.tick()
+    world.clock.advance(timedelta(hours=2))
+    world.tick()
+    assert run_of(world).state == "halted"
+    assert world.gauges.last("OldestOpenJobAge", "logs-expire") >= 2 * 3600
+
+
 def test_few_deaths_among_many_break_nothing() -> None:
     world = _many_jobs(30, refused=3)
     world.settle()
@@ -315,8 +347,40 @@ def test_a_resumed_run_is_judged_by_what_happens_afterwards() -> None:
     assert run_of(world).state == "completed"
 
 
+def test_what_is_replayed_after_a_resume_and_dies_again_is_counted_again() -> None:
+    world = _many_jobs(30, refused=20)
+    for _ in range(2):
+        world.work()
+    world.tick()
+    world.clock.advance(60)
+    world.stopping().resume_run(world.run_id, "they may go now", ME)
+    replaying = Replaying(world.ledger, world.policies, world.clock, world.tokens, world._log)
+    for each in list(world.ledger.open_jobs(world.run_id, JobState.DEAD)):
+        replaying.replay(each.job_id, "they may go now", ME)
+    world.clock.advance(60)
+    world.tick()
+    for _ in range(2):
+        world.work()
+    world.tick()
+    halted = run_of(world)
+    assert (halted.state, halted.reason) == ("halted", "breaker")
+    assert "10 of 20 jobs are dead" in str(halted.message)
+
+
 def _many_jobs(number: int, refused: int) -> LastingWorld:
     world = planned(number, job_size=1)
     world.queue.max_receive_count = 1  # the message of a dead job does not come before those of others
     world.troubled.failures = dict.fromkeys(keys(refused), DENIED)
     return world
+
+
+def test_a_run_that_is_halted_and_resumed_for_ever_never_fills_its_row() -> None:
+    world = planned(3)
+    for turn in range(120):
+        world.stopping().halt(world.run_id, f"{turn} " + "é" * 490, ME)
+        world.stopping().resume_run(world.run_id, f"{turn} " + "é" * 490, ME)
+    changes = run_of(world).changes
+    assert len(changes) == 100
+    assert changes[-1].reason.startswith("119 ")
+    world.settle()
+    assert tally(world, world.run_id) == {"deleted": 3}

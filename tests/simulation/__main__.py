@@ -6,8 +6,9 @@ import argparse
 import sys
 import time
 
-from tests.simulation.history import History, Visits, told
+from tests.simulation.history import History, told
 from tests.simulation.violation import Violation
+from tests.simulation.visits import Visits
 
 
 def main() -> int:
@@ -30,8 +31,7 @@ def main() -> int:
             print(f"seed {seed}: {violation}", flush=True)
     took = time.process_time() - begun
     print(f"{asked.seeds} histories, {visits.steps} steps, {took:.0f} s, {len(failed)} failed: {failed[:20]}")
-    for name, number in sorted({**visits.rows, **visits.faults}.items()):
-        print(f"{number:8}  {name}")
+    print(visits.report())
     return bool(failed)
 
 

@@ -29,7 +29,7 @@ UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unkn
 REMOVALS = frozenset({"bucket.remove", "bucket.remove_versions", "bucket.abort_upload"})
 TABLE_WRITES = frozenset({"table.write", "table.transact"})
 WRITES = TABLE_WRITES | {"evidence.put_once", "queue.send", "deliveries.hide"}
-STANDS_STILL = 60.0, 400.0
+STANDS_STILL = 1.0, 2.6  # powers of ten, of seconds: from ten to four hundred
 LONGEST = 9.0  # seconds that one call may take; the adapters' clients give up after that
 METHODS = {port: {name for name in vars(protocol) if name[0] != "_"} - NO_CALL for port, protocol in PORTS.items()}
 
@@ -71,11 +71,13 @@ class Effect:
 
 @dataclass(slots=True)
 class Request:
-    """One call under way. `sent`: it acts even if its caller is killed first."""
+    """One call under way. `exposed`: trouble may befall it. `sent`: it acts even if its caller is killed first."""
 
     task: Task
     call: Call
+    name: str
     real: Callable[..., object]
+    exposed: bool
     sent: bool
 
 
@@ -88,6 +90,7 @@ class Boundary(Trace):
         self.weather = weather
         self.seen = seen
         self.told: Callable[[Task, Call, object, object], None] = lambda task, call, service, answer: None
+        self.meanwhile: Callable[[FakeBucket, list[str], float], None] = lambda bucket, keys, seconds: None
         self.poison: set[str] = set()
 
     def wrap(self, port: str, real: P) -> P:
@@ -100,11 +103,13 @@ class Boundary(Trace):
             return real(*call.args, **call.kwargs)
         if not task.alive:
             raise Crash(task.name)
-        self._begin(Request(task, call, real, self.weather.random.random() < 0.5))
+        weather, name = self.weather, str(call)
+        exposed = not weather.calm and task.kind in weather.victims
+        self._begin(Request(task, call, name, real, exposed, weather.random.random() < 0.5))
         answer = self.scheduler.suspend()
         self.told(task, call, getattr(real, "__self__", None), answer)
         if isinstance(answer, CallFailed):
-            given = ANSWERS.get(str(call))
+            given = ANSWERS.get(name)
             if given is None:
                 raise answer
             return given(call.args[0], answer.failure)
@@ -112,15 +117,18 @@ class Boundary(Trace):
 
     def _begin(self, request: Request) -> None:
         """Decide what becomes of a request, and when."""
-        name, strikes = str(request.call), partial(self._strikes, request)
+        name, strikes = request.name, partial(self._strikes, request)
         there = self._takes(request)
         if self._poisoned(request.call):
             self.weather.happened[Fault.POISON] += 1
             return self._later(there, lambda: self.scheduler.kill(request.task))
+        if name == "bucket.remove":
+            keys = [item.key for item in cast("Sequence[Item]", request.call.args[0])]
+            self.meanwhile(cast(FakeBucket, getattr(request.real, "__self__", None)), keys, there)
         if strikes(Fault.KILLED_BEFORE):
             return self._later(there, lambda: self.scheduler.kill(request.task))
         if strikes(Fault.BROKEN):
-            unsure = name in REMOVALS and self.weather.random.random() < 0.5
+            unsure = name in REMOVALS and self.weather.random.random() < 0.7
             return self._answer(there, request, CallFailed(UNSURE if unsure else LOST_REQUEST))
         if strikes(Fault.THROTTLED):
             return self._answer(there, request, CallFailed(TOO_FAST if name.startswith("table") else SLOW_DOWN))
@@ -133,11 +141,11 @@ class Boundary(Trace):
     def _act_and_answer(self, request: Request) -> None:
         if not (request.task.alive or request.sent):
             return
-        came, strikes, name = self._act(request), partial(self._strikes, request), str(request.call)
+        came, strikes, name = self._act(request), partial(self._strikes, request), request.name
         back = 0.0 if self.weather.random.random() < 0.6 else self._takes(request)
         if strikes(Fault.LIVES_ON):
             # Before it goes on only: a request that is under way for minutes is no longer than its client waits for it.
-            request.task.lives_on, back = True, self.weather.random.uniform(*STANDS_STILL)
+            request.task.lives_on, back = True, 10 ** self.weather.random.uniform(*STANDS_STILL)
         if strikes(Fault.KILLED_AFTER):
             self._later(back, lambda: self.scheduler.kill(request.task))
         elif name in WRITES | REMOVALS and strikes(Fault.REPLY_LOST):
@@ -151,7 +159,7 @@ class Boundary(Trace):
             self.scheduler.resume(request.task, came)
 
     def _strikes(self, request: Request, kind: Fault) -> bool:
-        return self.weather.strikes_call(kind, request.task.kind, str(request.call))
+        return request.exposed and self.weather.strikes(kind, request.name)
 
     def _takes(self, request: Request) -> float:
         """How long a request or a reply is under way."""
@@ -175,7 +183,7 @@ class Boundary(Trace):
 
     def _act(self, request: Request) -> object:
         """The service carries the request out; everybody who watches sees what changed."""
-        call, service, name = request.call, getattr(request.real, "__self__", None), str(request.call)
+        call, service, name = request.call, getattr(request.real, "__self__", None), request.name
         rows = _rows(call, service) if name in TABLE_WRITES else {}
         before = _standing(service) if name in REMOVALS else {}
         if name == "queue.send":

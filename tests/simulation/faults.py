@@ -20,7 +20,7 @@ class Fault(StrEnum):
     REPEATED = "the client repeats a call that had acted"
     KILLED_BEFORE = "the function is killed before a call acts"
     KILLED_AFTER = "the function is killed after a call acted"
-    LIVES_ON = "a function stands still for minutes and lives on past its time"
+    LIVES_ON = "a function stands still, maybe for minutes, and lives on past its time"
     KEY_UNSURE = "one key of a removal is answered with an error and may be gone"
     SEND_REFUSED = "the queue takes some messages of a batch and refuses others"
     STALE_INDEX = "the index shows what was"
@@ -56,6 +56,7 @@ class Fault(StrEnum):
 
 # Those that have few occasions in a history, and take most of them.
 SELDOM = {
+    Fault.LIVES_ON,
     Fault.SLOW,
     Fault.KEY_UNSURE,
     Fault.SEND_REFUSED,
@@ -68,7 +69,8 @@ SELDOM = {
 OBSTACLES = {Fault.DELETED, Fault.LOCKED, Fault.DENIED, Fault.REWRITTEN, Fault.REWRITTEN_SAME, Fault.DEPLOYED}
 # Calls, by how their names begin, that fare worse in a history: much trouble in one place is another story than a
 # little everywhere.
-FOCUSES = ("none", "none", "bucket.remove", "bucket.remove", "table.write", "evidence.put", "queue", "bucket.list")
+REMOVING = ("bucket.remove", "bucket.remove", "bucket.remove")
+FOCUSES = (*REMOVING, "none", "none", "table.write", "evidence.put", "queue", "bucket.list")
 VICTIMS = (("worker",), ("worker",), ("worker", "tick"), ("discovery",), ("worker", "discovery", "tick", "person"))
 WORSE = 12
 PRESENT = 0.4  # of the histories have a kind at all
@@ -93,10 +95,6 @@ class Weather:
         """Each kind is in about two of five histories; how often it happens there varies by a factor of ten."""
         likely = {kind: _rate(random, kind) if random.random() < _presence(kind) else 0.0 for kind in Fault}
         return Weather(random, likely, Counter(), random.choice(FOCUSES), random.choice(VICTIMS))
-
-    def strikes_call(self, kind: Fault, who: str, call: str) -> bool:
-        """Whether this kind happens to a call, of somebody whom it may happen to."""
-        return who in self.victims and self.strikes(kind, call)
 
     def strikes(self, kind: Fault, call: str = "") -> bool:
         """Whether this kind happens now; if it does it is counted."""

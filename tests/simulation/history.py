@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
@@ -29,26 +28,13 @@ from tests.simulation.scheduling import Ended, Scheduler, Task
 from tests.simulation.simulated import TICK, Sight, SimulatedWorld
 from tests.simulation.tracing import Story
 from tests.simulation.violation import Violation
+from tests.simulation.visits import Visits
 
 CALM_WITHIN = timedelta(days=3).total_seconds()  # after the troubles: the longest that a lost message waits is a day
 COME_AGAIN = 0.4  # of the histories have a second time of troubles, with closed runs and dead jobs to begin with
 TIDIED_UP = 0.5
 MOST_STEPS = 30_000  # most histories have a few hundred
 AWAITED = ("dispatch_due", "lease_expires_at", "not_before", "planner_until", "mismatch_since", "first_claim_at")
-
-
-@dataclass
-class Visits:
-    """How often each row of the state tables was gone through, and each kind of fault happened."""
-
-    rows: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    steps: int = 0
-
-    def add(self, other: Visits) -> None:
-        self.rows += other.rows
-        self.faults += other.faults
-        self.steps += other.steps
 
 
 class History:
@@ -73,6 +59,7 @@ class History:
         self.judges = (self.rows, self.plans, self.removals, self.acks, closing)
         self.outside = Outside(self.world, self.scenario, self.store)
         self.outside.around = self.plans.looked
+        self.world.trace.meanwhile = self.outside.race
         self.operator = Operator(self.world, active=self.random.random() < 0.6)
         self.steps = 0
         if story is not None:
@@ -94,8 +81,8 @@ class History:
                 self._tidy_up()
         finally:
             self.scheduler.abandon()
-        faults = Counter({str(kind): number for kind, number in self.weather.happened.items()})
-        return Visits(self.rows.visited, faults, self.steps)
+        happened = Counter({str(kind): number for kind, number in self.weather.happened.items()})
+        return Visits(self.rows.visited, happened, self.steps)
 
     def _troubles(self, minutes: int) -> None:
         """Schedules fire, ticks come, and everything else that the weather has in store."""

@@ -45,6 +45,7 @@ class Act(StrEnum):
 
 
 DRASTIC = {Act.INVALIDATE, Act.PAUSE_ALL, Act.PAUSE}  # what keeps everything else from happening
+STOPS = (Act.HALT, Act.INVALIDATE, Act.PAUSE, Act.HOLD)
 Body = Callable[[], object]
 
 
@@ -78,10 +79,16 @@ class Operator:
         if not self.active or not self._mine or self.world.weather.calm:
             return
         act = self.random.choice(self._mine)
+        if self._in_the_middle() and self.random.random() < 0.4:
+            act = self.random.choice(STOPS)
         body = self._choices[act]()
         if body is not None:
             self._do(act, body)
         self.world.scheduler.after(self.random.expovariate(1 / EVERY), self.keep_acting)
+
+    def _in_the_middle(self) -> bool:
+        """Whether some worker has a job in hand: then it matters most that people are obeyed."""
+        return any(task.kind == "worker" and task.leases for task in self.world.scheduler.tasks)
 
     def look_back(self) -> None:
         """From now on they think of what has ended, too."""

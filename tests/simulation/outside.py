@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -18,6 +18,8 @@ from tests.simulation.simulated import SimulatedWorld
 
 DENIED = Failure(ReasonClass.PERMANENT, "AccessDenied", "access denied by a bucket policy")
 REDRIVE_COUNTS = timedelta(seconds=60)  # after a job's death
+FASTER = 0.2  # of the removals meet somebody who is faster, where that happens at all
+COUNTED_APART = (Fault.POISON, Fault.REDRIVEN_EARLY, Fault.REDRIVEN_LATE)  # when they take effect
 EVERY = 10.0  # seconds, on average, something happens
 
 
@@ -31,9 +33,9 @@ class Outside:
         self.around: Callable[[], None] = lambda: None  # called before and after each act
         self._acts: dict[Fault, Callable[[], str | None]] = {
             Fault.CREATED: self._create,
-            Fault.REWRITTEN: self._rewrite,
-            Fault.REWRITTEN_SAME: self._rewrite_same,
-            Fault.DELETED: self._delete,
+            Fault.REWRITTEN: lambda: self._some_key(self._rewrite),
+            Fault.REWRITTEN_SAME: lambda: self._some_key(self._rewrite_same),
+            Fault.DELETED: lambda: self._complete_upload() or self._some_key(self._delete),
             Fault.RESTORED: self._restore,
             Fault.LOCKED: self._lock,
             Fault.DENIED: self._deny,
@@ -48,19 +50,27 @@ class Outside:
             Fault.DEPLOYED: self._deploy,
             Fault.DEPLOYED_BACK: self._deploy_back,
         }
+        self._to_keys: dict[Fault, Callable[[FakeBucket, str], str]] = {
+            Fault.REWRITTEN: self._rewrite,
+            Fault.REWRITTEN_SAME: self._rewrite_same,
+            Fault.DELETED: self._delete,
+        }
         self._mine = [kind for kind in self._acts if self.weather.likely[kind]]
 
     def keep_acting(self) -> None:
         """One act now, and the next a little later; none once the weather has cleared up."""
         if self._mine and not self.weather.calm:
             kind = self.random.choice(self._mine)
-            self.around()
-            told = self._acts[kind]()
-            self.around()
-            if told is not None:
-                self.weather.happened[kind] += kind not in (Fault.POISON, Fault.REDRIVEN_EARLY, Fault.REDRIVEN_LATE)
-                self.told(told)
+            self._happens(kind, self._acts[kind])
             self.world.scheduler.after(self.random.expovariate(1 / EVERY), self.keep_acting)
+
+    def _happens(self, kind: Fault, do: Callable[[], str | None]) -> None:
+        self.around()
+        told = do()
+        self.around()
+        if told is not None:
+            self.weather.happened[kind] += kind not in COUNTED_APART
+            self.told(told)
 
     # buckets
 
@@ -77,30 +87,41 @@ class Outside:
         bucket.put(key, f"new at {self.world.clock()}")
         return f"uploads {key!r}"
 
-    def _rewrite(self) -> str | None:
+    def _some_key(self, do: Callable[[FakeBucket, str], str]) -> str | None:
         bucket = self._bucket()
         key = self._key(bucket)
-        if key is not None:
-            bucket.put(key, f"rewritten at {self.world.clock()}")
-        return key and f"rewrites {key!r}"
+        return None if key is None else do(bucket, key)
 
-    def _rewrite_same(self) -> str | None:
-        bucket = self._bucket()
-        key = self._key(bucket)
-        if key is not None:
-            bucket.rewrite(key)
-        return key and f"rewrites {key!r} with the same bytes"
+    def _rewrite(self, bucket: FakeBucket, key: str) -> str:
+        bucket.put(key, f"rewritten at {self.world.clock()}")
+        return f"rewrites {key!r}"
 
-    def _delete(self) -> str | None:
+    def _rewrite_same(self, bucket: FakeBucket, key: str) -> str:
+        bucket.rewrite(key)
+        return f"rewrites {key!r} with the same bytes"
+
+    def _delete(self, bucket: FakeBucket, key: str) -> str:
+        bucket.delete(key)
+        return f"deletes {key!r}"
+
+    def _complete_upload(self) -> str | None:
         bucket = self._bucket()
-        if bucket.uploads and self.random.random() < 0.5:
-            upload = self.random.choice(sorted(bucket.uploads, key=str))
-            del bucket.uploads[upload]
-            return f"completes the upload {upload}"
-        key = self._key(bucket)
-        if key is not None:
-            bucket.delete(key)
-        return key and f"deletes {key!r}"
+        if not bucket.uploads:
+            return None
+        upload = self.random.choice(sorted(bucket.uploads, key=str))
+        del bucket.uploads[upload]
+        return f"completes the upload {upload}"
+
+    def race(self, bucket: FakeBucket, keys: Sequence[str], within: float) -> None:
+        """While a removal is on its way, somebody is faster with one of its keys."""
+        mine = [kind for kind in self._to_keys if self.weather.likely[kind]]
+        if mine and not self.weather.calm and self.random.random() < FASTER:
+            kind, key = self.random.choice(mine), self.random.choice(sorted(keys))
+            self.world.scheduler.after(within * self.random.random(), lambda: self._race(kind, bucket, key))
+
+    def _race(self, kind: Fault, bucket: FakeBucket, key: str) -> None:
+        if bucket.current(key) is not None:
+            self._happens(kind, lambda: self._to_keys[kind](bucket, key))
 
     def _restore(self) -> str | None:
         """The newest version is removed by its id: the one behind it becomes current."""

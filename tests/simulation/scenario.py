@@ -74,7 +74,7 @@ class Scenario:
     def _policy(self, kind: Kind, policy_id: str, bucket: str, versioned: bool) -> Policy:
         random = self.random
         make: Callable[..., Policy] = {"objects": policy, "versions": purge_policy, "uploads": uploads_policy}[kind]
-        limits: dict[str, object] = {"max_items": 1000, "max_attempts": random.randint(3, 5), "max_age": "PT30M"}
+        limits: dict[str, object] = {"max_items": 1000, "max_attempts": random.choice((3, 3, 4, 5)), "max_age": "PT30M"}
         if random.random() < 0.1:
             limits["max_items"] = 2
         made = make(

@@ -102,7 +102,7 @@ class Scheduler:
             return
         task.alive = False
         if task.body:
-            self._entered(task, lambda body: body.throw(Crash(task.name)))
+            self._enter(task, task.body.throw, Crash(task.name))
         else:
             self._over(task, Ended(killed=True))  # it had not begun
 
@@ -145,14 +145,14 @@ class Scheduler:
         self.after(0, lambda: task.ended(ended))
 
     def _switch(self, task: Task, value: object) -> None:
-        if task.alive:
-            self._entered(task, lambda body: body.switch(value) if body else body.switch())
+        if task.alive and task.body is not None:
+            self._enter(task, task.body.switch, *([value] if task.body else []))
 
-    def _entered(self, task: Task, enter: Callable[[greenlet], object]) -> None:
-        assert task.body is not None
+    def _enter(self, task: Task, enter: Callable[..., object], *value: object) -> None:
+        """Let a task run until it is suspended again, or over."""
         outer = self.running, self.clock.skew
         self.running, self.clock.skew = task, task.skew
         try:
-            enter(task.body)
+            enter(*value)
         finally:
             self.running, self.clock.skew = outer

@@ -193,9 +193,9 @@ class SimulatedWorld(World):
         limit = WORKER_TIMEOUT.total_seconds()
         task = self.begin("worker", lambda: self._work_batch(batch, limit), limit, ended)
 
-    def _work_batch(self, batch: Sequence[Message], limit: float) -> set[str]:
+    def _work_batch(self, batch: Sequence[Message], limit: float) -> list[str]:
         """What the worker's handler does: answers with the messages that are kept."""
-        working, kept = self.working(self._time_left(limit)), set()
+        working, kept = self.working(self._time_left(limit)), set[str]()
         for message in batch:
             try:
                 answer = working.work(Delivery(message.message_id, message.receipt, message.body, message.sent_at))
@@ -203,4 +203,4 @@ class SimulatedWorld(World):
                 answer = Answer.KEEP
             if answer is Answer.KEEP:
                 kept.add(message.message_id)
-        return kept
+        return sorted(kept)

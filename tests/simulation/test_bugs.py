@@ -10,7 +10,7 @@ from tests.simulation.bugs import BUGS
 from tests.simulation.history import History
 from tests.simulation.violation import Violation
 
-SEEDS = 800  # within which every bug is found
+SEEDS = 600  # within which every bug is found
 
 
 @pytest.mark.parametrize("name", BUGS)

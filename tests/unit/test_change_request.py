@@ -43,6 +43,7 @@ def test_a_request_is_read() -> None:
     [
         ({**HALT, "reason": ""}, "reason"),
         ({**HALT, "reason": "   "}, "reason"),
+        ({**HALT, "reason": "\u200b\u2060"}, "reason"),  # nothing that anybody can read
         ({**HALT, "reason": "x" * 501}, "reason"),
         ({**HALT, "reason": None}, "reason"),
         ({key: value for key, value in HALT.items() if key != "reason"}, "reason"),

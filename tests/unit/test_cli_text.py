@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from datetime import timedelta
 from io import StringIO
@@ -366,6 +368,36 @@ def test_every_error_has_a_code_a_message_and_a_hint(error: Any, code: str) -> N
 
 
 # the program
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shell", "told"),
+    [
+        ("--version", ">&-", "error: stdout is closed"),
+        ("policy check --json", ">&-", "error: stdout is closed"),
+        ("policy check nowhere --json", ">&-", "error: stdout is closed"),
+        ("--version", "> /dev/full", "error: stdout could not be written"),
+        ("policy check --json", "> /dev/full", "error: stdout could not be written"),
+        ("policy check nowhere --json", "> /dev/full", "error: stdout could not be written"),
+        ("--version", "2>&- > /dev/full", ""),
+    ],
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_stdout_that_takes_nothing_is_told_in_one_line(
+    arguments: str, shell: str, told: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    command = f"{sys.executable} -m sexton.cli {arguments} {shell}"
+    ended = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(told)
+    assert len(ended.stderr.splitlines()) == bool(told)
+
+
+def test_messages_do_not_get_among_the_data_where_there_is_no_stderr() -> None:
+    command = f"{sys.executable} -m sexton.cli no-such-command 2>&-"
+    ended = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:

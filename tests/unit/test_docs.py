@@ -350,10 +350,24 @@ def test_commands_exist_with_their_options(path: Path) -> None:
         assert asked <= known, f"no such option: {line}"
 
 
+def test_the_commands_to_copy_have_the_options_that_they_need() -> None:
+    for line in (line for path in PAGES for block in shell_in(path.read_text()) for line in block.splitlines()):
+        for found in re.findall(r"(?:^|\$\()(sexton [a-z-][^#)|]*)", line):
+            command: Any = typer.main.get_command(app)
+            words = found.split()[1:]
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+            needed = {each.opts[0] for each in command.params if each.required and each.param_type_name == "option"}
+            assert all(f" {option} " in line for option in needed), line
+
+
+def shell_in(text: str) -> list[str]:
+    return re.findall(r"^```(?:sh|console)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
 def commands_in(text: str) -> Iterator[str]:
     """`sexton ...`, in backticks and in blocks of shell; the name alone is none."""
-    shell = re.findall(r"^```(?:sh|console)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    for piece in [*codes(prose(text)), *(line for block in shell for line in block.splitlines())]:
+    for piece in [*codes(prose(text)), *(line for block in shell_in(text) for line in block.splitlines())]:
         found = re.search(r"(?:^|\$\(|\$ )(sexton [a-z-][^#)\"|]*)", piece.strip())
         if found:
             yield found[1]

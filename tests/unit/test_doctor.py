@@ -623,6 +623,26 @@ def test_a_simulation_that_heeds_no_condition_proves_nothing() -> None:
     assert {check.verdict for check in clinic.all("grants")} == {"unknown"}
 
 
+def test_a_denial_leaves_what_a_simulation_does_not_judge_unknown() -> None:
+    clinic = Clinic()
+    simulate = clinic.aws.answers["iam", "simulate_principal_policy"]
+
+    def heedless(ActionNames: list[str], ContextEntries: list[object], **given: Any) -> Mapping[str, Any]:
+        if ContextEntries or "s3:DeleteObject" in ActionNames:
+            denied = [{"EvalActionName": action, "EvalDecision": "implicitDeny"} for action in ActionNames]
+            return {"EvaluationResults": denied}
+        return simulate(ActionNames=ActionNames, ContextEntries=ContextEntries, **given)
+
+    clinic.aws.answers["iam", "simulate_principal_policy"] = heedless
+    clinic.aws.say("iam", "simulate_custom_policy", {"EvaluationResults": [{"EvalDecision": "implicitDeny"}]})
+    failed, unknown = [check for check in clinic.all("grants") if check.of == "worker"]
+
+    assert (failed.verdict, unknown.verdict) == ("failed", "unknown")
+    assert "s3:DeleteObject on arn:aws:s3:::logs/app/" in failed.found
+    assert "ListBucket" not in failed.found
+    assert "s3:ListBucket on arn:aws:s3:::logs" in unknown.found
+
+
 # policies
 
 
@@ -636,7 +656,7 @@ def test_versions_of_the_folder_and_of_the_stack() -> None:
     assert changed.version[:12] in clinic.one("policy_version", local=[changed]).found
     found = {check.of: check for check in clinic.all("policy_version", local=[another])}
     assert {check.verdict for check in found.values()} == {"warning"}
-    assert "not deployed" in found["another"].found
+    assert found["folder"].found == "not deployed, and not checked: another"
     assert "no such policy" in found["logs-expire"].found
 
 
@@ -649,9 +669,40 @@ def test_a_copy_that_was_altered() -> None:
     assert [check.found for check in failed] == [f"{key} is gone or altered"]
 
 
+def test_policies_that_are_not_deployed_are_one_warning_and_are_not_checked() -> None:
+    clinic = Clinic()
+    examples = [policy(id=f"example-{n}", source={**SOURCE, "bucket": f"example-{n}"}) for n in range(7)]
+    checks = clinic.examine([DAILY, *examples])
+
+    assert [(check.of, check.verdict) for check in checks if check.verdict != "ok"] == [("folder", "warning")]
+    (warning,) = [check for check in checks if check.of == "folder"]
+    assert warning.found.endswith("example-3, example-4 and 2 more")
+    assert not any("example" in str(given) for _, _, given in clinic.aws.asked)
+
+
+def test_before_the_first_tick_no_policy_is_known_and_nothing_is_said_against_the_folder() -> None:
+    world = World(policies={DAILY.id: DAILY})
+    site, _ = healthy(world)
+    checks = list(Doctor(site, [DAILY], (DAILY.id,)).checks())
+
+    assert [(check.of, check.verdict) for check in checks if check.name == "policy_version"] == [("ledger", "unknown")]
+    assert [check for check in checks if check.verdict == "failed"] == []
+    assert not [check for check in checks if check.name == "bucket_found"]
+
+
+def test_a_copy_that_cannot_be_read_is_replaced_by_the_same_version_of_the_folder_alone() -> None:
+    clinic = Clinic()
+    clinic.world.evidence.files.clear()
+
+    assert clinic.all("bucket_found", local=[DAILY])
+    assert not clinic.all("bucket_found", local=[policy(retain="P31D")])
+
+
 def test_only_the_policies_asked_for_are_looked_at() -> None:
     clinic = Clinic()
     another = policy(id="another", source={**SOURCE, "bucket": "elsewhere"})
+    clinic.world.policies[another.id] = another
+    clinic.world.tick()
     checks = list(Doctor(clinic.site, [DAILY, another], ("another",)).checks())
 
     assert {check.of for check in checks if check.name.startswith("bucket_")} == {"elsewhere", "another"}

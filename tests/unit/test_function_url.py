@@ -32,6 +32,8 @@ def test_who_is_only_named_is_believed_where_that_is_said_and_nowhere_else() -> 
         {},
         {"headers": None},
         {"headers": {"x-sexton-actor": " "}},
+        {"headers": {"x-sexton-actor": "\u200b\u202e"}},
+        {"requestContext": None},
         {"requestContext": {"authorizer": None}},
         {"requestContext": {"authorizer": {"iam": None}}},
         {"requestContext": {"authorizer": {"iam": {"userArn": None}}}},
@@ -55,6 +57,7 @@ def test_no_body_is_an_empty_one(event: dict[str, Any]) -> None:
 
 def test_a_body_that_cannot_be_decoded_is_handed_on_to_be_refused() -> None:
     assert body_of({"body": "%%%", "isBase64Encoded": True}) == b"%%%"
+    assert body_of({"body": "größer", "isBase64Encoded": True}) == "größer".encode()
     assert body_of({"body": "\ud800"})
 
 

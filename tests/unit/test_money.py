@@ -11,7 +11,7 @@ from botocore.session import get_session  # type: ignore[import-untyped]
 from sexton.breakdown import PLANNED, Breakdown, Space
 from sexton.histogram import Tally
 from sexton.item import Item
-from sexton.money import GB, NO_CLASS, NO_REGION, Money, cents, in_words, money
+from sexton.money import GB, NO_CLASS, NO_REGION, NOTHING_STORED, OF_MARKERS, Money, cents, in_words, money
 from sexton.prices import FILE, list_prices
 
 from tests.fakes.world import policy
@@ -164,6 +164,15 @@ def test_what_has_a_price_is_summed_beside_what_has_none() -> None:
     assert found.to_fields()["without_price"] == {"objects": 1, "bytes": GB}
 
 
+@pytest.mark.parametrize("region", ["us-east-1", "mars-north-1"])
+def test_delete_markers_are_not_storage_without_a_price(region: str) -> None:
+    marker = Item("app/a", "", 0, OF_MARKERS, OLD, "v1", is_marker=True)
+    found = priced(marker, item(GB), region=region)
+    [of_markers] = [line for line in found.lines if line.of_markers]
+    assert (of_markers.items, of_markers.why_no_price) == (Tally(1, 0), NOTHING_STORED)
+    assert found.unpriced == (Tally() if region == "us-east-1" else Tally(1, GB))
+
+
 def test_every_region_prices_every_class_that_has_a_rule() -> None:
     prices = list_prices()
     classes = {name for name, rule in prices.classes.items() if rule.no_price is None}
@@ -185,6 +194,12 @@ def test_the_price_file_says_where_its_figures_come_from() -> None:
     assert all(source.url.startswith("https://") and source.read for source in prices.sources)
     assert prices.as_of
     assert FILE.read_bytes().isascii()
+
+
+def test_prices_say_how_they_were_read() -> None:
+    read = list_prices().sources[0].read
+    assert priced(item(GB)).to_fields()["prices_read"] == read
+    assert read.startswith("second hand")
 
 
 def test_the_page_has_the_rules_of_the_file() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sexton.policy import PolicyError, load_policies, refuse_own
 from sexton.policy_file import read_policy_file
+from sexton.selection import sorted_set
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "policies"
 BROKEN = sorted((FIXTURES / "broken").iterdir())
@@ -113,6 +114,39 @@ def test_aliases_that_multiply_are_read_once(tmp_path: Path) -> None:
     path.write_text("\n".join([*levels, "retain: *a29"]))
     assert read_policy_file(path).problems == []
     assert len(str(refusal(tmp_path))) < 20_000
+
+
+def test_aliases_that_multiply_are_told_where_text_must_stand(tmp_path: Path) -> None:
+    levels = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 30)]
+    (tmp_path / "laughs.yaml").write_text("\n".join([*levels, "description: *a29"]))
+    assert "description must be text" in str(refusal(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mode: !!bool maybe",
+        "job_size: !!int ''",
+        "limits: {max_share: !!float ''}",
+        "mode: !!timestamp x",
+        f"job_size: 1{':59' * 400}.5",
+        f"retain: P{'9' * 400}M",
+        f"limits: {{max_items: {'9' * 400}}}",
+        "limits: {max_age: P999999999D}",
+    ],
+    ids=lambda line: line[:20],
+)
+def test_a_value_that_no_parser_expects_is_refused_at_its_line(tmp_path: Path, line: str) -> None:
+    good = (FIXTURES / "same-id" / "a.yaml").read_text()
+    field = line.partition(":")[0]
+    rest = re.sub(rf"^{field}:.*\n", "", good, flags=re.MULTILINE)
+    (tmp_path / "a.yaml").write_text(f"{line}\n{rest}")
+    assert refusal(tmp_path).problems[0].where == f"{tmp_path}/a.yaml:1"
+
+
+def test_thousands_of_prefixes_are_read_in_time() -> None:
+    texts = tuple(f"p{number}/" for number in range(100_000))
+    assert sorted_set(texts) == tuple(sorted(texts))
 
 
 def test_a_byte_order_mark_and_windows_lines_are_read(tmp_path: Path) -> None:

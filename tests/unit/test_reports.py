@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from sexton import report_csv, report_html
 from sexton.breakdown import Breakdown
 from sexton.item import Item
-from sexton.money import money
+from sexton.money import NO_CLASS, NOTHING_STORED, OF_MARKERS, money
+from sexton.policy import Policy
 from sexton.prices import list_prices
 from sexton.report import Report, readable_bytes
 
-from tests.fakes.world import policy
+from tests.fakes.world import policy, purge_policy
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 NAMES = ("deleted", "deleted:absent_after_attempt", "skipped:changed", "dead:AccessDenied", "cancelled")
@@ -223,3 +224,36 @@ def test_a_run_without_items_has_a_page_and_a_table() -> None:
 )
 def test_bytes_for_people(count: int, words: str) -> None:
     assert readable_bytes(count) == words
+
+
+def aged(made: Policy, one: Item) -> list[str]:
+    """The class of age that an item is counted in."""
+    breakdown = Breakdown.of(made, AT)
+    breakdown.add(one, "deleted", AT)
+    return [label for label, tally in breakdown.ages.rows() if tally.count]
+
+
+def test_the_age_is_by_the_date_that_the_policy_goes_by() -> None:
+    old = item("app/x")._replace(last_modified=AT - timedelta(days=800))
+    assert aged(policy(), old) == ["2 to 5 years"]
+    version = old._replace(version_id="v", rank=1, noncurrent_since=AT - timedelta(days=2))
+    assert aged(purge_policy(), version) == ["1 to 7 days"]
+    by_tag = policy(age_from={"tag": "created"})
+    tagged = old._replace(last_modified=AT + timedelta(days=1), tags={"created": f"{AT:%Y}-01-01"})
+    assert aged(by_tag, tagged) == ["30 to 90 days"]
+    assert aged(policy(age_from={"key_date": "%Y-%m-%d"}), old._replace(key="app/2001-01-01")) == ["5 years or more"]
+
+
+def test_the_page_says_how_its_prices_were_read() -> None:
+    source = list_prices().sources[0]
+    text = Reader(report_html.render(report((item("=a/x"), "deleted")))).text
+    assert f"{source.url.replace('<region>', 'us-east-1')}, read {source.read}." in text
+
+
+def test_delete_markers_are_called_so_where_a_class_would_stand() -> None:
+    marker = Item("=a/x", "", 0, OF_MARKERS, AT - timedelta(days=3), "v1", is_marker=True)
+    text = Reader(report_html.render(report((marker, "deleted")))).text
+    assert text.count(report_html.MARKERS) > 1
+    assert NOTHING_STORED in text
+    assert NO_CLASS not in text
+    assert "Without a price" not in text

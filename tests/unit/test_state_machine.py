@@ -56,7 +56,7 @@ SLOW = Failure(ReasonClass.THROTTLED, "SlowDown", "slow down")
 FAILURES = {"known": KNOWN, "unsure": UNSURE, "denied": DENIED, "otherwise": OTHERWISE, "slow": SLOW, "blind": KNOWN}
 UNSEEN = ("unreached", "blind")  # fates of items that the attempt did not look at
 
-pick = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 6, 9])  # up to 3 a row as it is, above that as it once was
+pick = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 4, 5, 6])  # up to 3 a row as it is, above that as it once was
 fates = st.lists(
     st.sampled_from(["ended", "ended", "kept", "unreached", *FAILURES]), min_size=ITEMS, max_size=ITEMS
 ) | st.sampled_from([*FAILURES, "ended"]).map(lambda fate: [fate] * ITEMS)
@@ -118,9 +118,11 @@ class Interleavings(RuleBasedStateMachine):
         return Run.from_row(row) if row else None
 
     def _row(self, kind: str, pick: int, states: Sequence[str]) -> Row | None:
-        rows = [row for key, row in self.table.rows.items() if key.sk.startswith(kind)] if pick <= NOW else self.seen
+        rows = list(self.table.rows.values())
+        if pick > NOW:
+            rows = [row for row in self.seen if row != self.table.rows[Key(row["pk"], row["sk"])]]
         found = [row for row in rows if row["sk"].startswith(kind) and row["state"] in (states or [row["state"]])]
-        return found[-1 - pick % len(found)] if found else None
+        return found[-1 - pick % (NOW + 1) % len(found)] if found else None
 
     def _run_of(self, job: Job, pick: int) -> Run:
         """The job's run as it is, or as it once was."""
@@ -339,6 +341,22 @@ class Interleavings(RuleBasedStateMachine):
             self.clock.advance(LIMITS.max_age)
             self.end_ready(0, 0, looks, can_tell=True)
 
+    @rule(fates=fates | st.just(["ended"] * ITEMS), whole=wholes, taken=st.booleans())
+    def a_worker_is_late(self, fates: list[str], whole: Failure | None, taken: bool) -> None:
+        """It settles when its lease is over, and its job another's or ready again."""
+        self.claim(0, 0)
+        self.clock.advance(LEASE + timedelta(seconds=1))
+        self.take_over(0) if taken else self.expire(0)
+        self.settle(NOW + 1, fates, None, whole)
+
+    @rule(looks=looks)
+    def a_tick_is_late(self, looks: list[str]) -> None:
+        """It ends what has grown too old, as it was before a worker came by and left no record."""
+        self.claim(0, 0)
+        self.clock.advance(LIMITS.max_age)
+        self.expire(0)
+        self.end_ready(NOW + 1, NOW + 1, looks, can_tell=True)
+
     @rule(fates=fates)
     def everything_is_worked_on(self, fates: list[str]) -> None:
         """Workers, and a tick, whom nothing comes between."""
@@ -528,7 +546,7 @@ class Interleavings(RuleBasedStateMachine):
     def resume_run(self, pick: int) -> None:
         run = self.run_(pick, RunState.HALTED)
         if run:
-            self.write("resume", run_transitions.resume(run, 0, 0, self.change("resumed"), self.token()))
+            self.write("resume", run_transitions.resume(run, self.change("resumed"), self.token()))
 
     def invalidate(self, pick: int) -> None:
         run, asked = self.run_(pick), self.change("invalidated")

@@ -96,16 +96,25 @@ class LambdaWorker:
 
     def use(self, handler: str) -> None:
         """Change the handler and nothing else. Raises CallFailed, also when the update is not through in time."""
-        with calls():
-            self._client.update_function_configuration(FunctionName=self._name, Handler=handler)
         for _ in range(int(UPDATED_WITHIN / POLL)):
-            with calls():
-                found = self._client.get_function_configuration(FunctionName=self._name)
-            if found.get("LastUpdateStatus", "Successful") == "Successful" and found["Handler"] == handler:
-                return
+            try:
+                if self._in_place(handler):
+                    return
+            except CallFailed as failed:
+                if not failed.failure.may_pass:
+                    raise
             self._sleep(POLL)
         what = f"{self._name} did not take the handler {handler} within {UPDATED_WITHIN:.0f} s"
         raise CallFailed(Failure(ReasonClass.TRANSIENT, "UpdateInProgress", what))
+
+    def _in_place(self, handler: str) -> bool:
+        """Whether the function has the handler; it is asked to take it if not, which can be repeated."""
+        with calls():
+            found = self._client.get_function_configuration(FunctionName=self._name)
+            if found["Handler"] != handler:
+                self._client.update_function_configuration(FunctionName=self._name, Handler=handler)
+                return False
+        return found.get("LastUpdateStatus", "Successful") == "Successful"
 
 
 def connect(stack: str) -> Backstage:

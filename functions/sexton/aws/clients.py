@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from boto3.session import Session
 from botocore.config import Config
 
+from sexton.aws.changes_sent import ChangesSent
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
@@ -43,7 +45,13 @@ class Clients:
 
     def __init__(self, session: Session | None = None, delete_timeout: timedelta = DELETE_TIMEOUT) -> None:
         self._session = session or Session()
+        self._changes_sent: ChangesSent | None = None
         self.delete_timeout = delete_timeout
+
+    def count_changes(self, counted: ChangesSent) -> None:
+        """Count what these clients send, under an assumed role too. To be asked for before any client is."""
+        self._changes_sent = counted
+        counted.watch(self._session)
 
     @property
     def region(self) -> str:
@@ -77,7 +85,10 @@ class Clients:
         sts = cast("STSClient", self._client("sts", READ, attempts=ATTEMPTS))
         given = sts.assume_role(RoleArn=role, RoleSessionName="sexton-control")["Credentials"]
         session = Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], self.region)
-        return Clients(session).sqs
+        clients = Clients(session)
+        if self._changes_sent:
+            clients.count_changes(self._changes_sent)
+        return clients.sqs
 
     @cached_property
     def functions(self) -> LambdaClient:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -51,7 +51,10 @@ def find_site(stack: str, session: Session, deployment: Deployment) -> Site:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Puts the probes. `local`: the policies of a folder, None where there is none."""
+    """Puts the probes. `local`: the policies of a folder, None where there is none.
+
+    What is checked is what is deployed, as the ledger and evidence have it: a folder is only compared with it.
+    """
 
     site: Site
     local: Sequence[Policy] | None
@@ -59,45 +62,49 @@ class Doctor:
 
     def checks(self) -> Iterator[Check]:
         """Every check, the stack's own first. Raises UnknownPolicy."""
-        rows, trouble = self._rows()
-        if not trouble:
-            self._refuse_unknown(rows)
+        rows, told = self._rows()
         site = self.site
         for probes in (probe_functions, probe_queue, probe_ledger, probe_evidence):
             for probe in probes.probes(site):
                 yield from probe.checks()
-        yield from trouble
+        yield from told
         yield from self._of_policies(rows)
 
     def _of_policies(self, rows: Mapping[str, Row]) -> Iterator[Check]:
-        deployed = {policy: str(row["deployed_version"]) for policy, row in rows.items()}
-        local = [policy for policy in self.local or () if self._is_asked(policy.id)]
-        yield from doctor.versions(deployed, None if self.local is None else local)
         if rows:
             yield from probe_functions.policy_probe(self.site, rows).checks()
-        policies = {policy.id: policy for policy in local}
-        for policy, version in deployed.items():
+        here = {policy.version: policy for policy in self.local or ()}
+        policies = []
+        for policy, row in rows.items():
+            version = str(row["deployed_version"])
             copy = self._copy(policy, version)
             if isinstance(copy, Policy):
-                policies[policy] = copy
-            else:
-                yield copy
-        of_buckets = [policy for policy in policies.values() if policy.of_bucket]
+                policies.append(copy)
+                continue
+            yield copy
+            if version in here:
+                policies.append(here[version])
+        of_buckets = [policy for policy in policies if policy.of_bucket]
         yield from self._of_buckets(sorted(of_buckets, key=lambda policy: policy.s3.bucket))
-        for probe in probe_grants.probes(self.site, list(policies.values())):
+        for probe in probe_grants.probes(self.site, policies):
             yield from probe.checks()
 
     def _of_buckets(self, policies: Sequence[Policy]) -> Iterator[Check]:
         for bucket, of_bucket in groupby(policies, key=lambda policy: policy.s3.bucket):
             yield from probe_bucket.checks(self.site, bucket, list(of_bucket))
 
-    def _rows(self) -> tuple[dict[str, Row], Sequence[Check]]:
-        """The rows of the deployed policies that were asked for; or none, and why they could not be read."""
+    def _rows(self) -> tuple[Mapping[str, Row], Iterable[Check]]:
+        """The rows of the deployed policies that were asked for, and what is told of their versions."""
         try:
-            rows = [row for row in self.site.deployment.ledger.policies() if row.get("deployed_version")]
+            known = self.site.deployment.ledger.policies()
         except CallFailed as failed:
             return {}, [doctor.could_not_look(CheckName.POLICY_VERSION, "ledger", failed.failure, LEDGER)]
-        return {row["policy"]: row for row in rows if self._is_asked(row["policy"])}, ()
+        if not known:
+            return {}, [doctor.before_first_tick()]
+        rows = {row["policy"]: row for row in known if row.get("deployed_version") and self._is_asked(row["policy"])}
+        self._refuse_unknown(rows)
+        local = None if self.local is None else [policy for policy in self.local if self._is_asked(policy.id)]
+        return rows, doctor.versions({policy: str(row["deployed_version"]) for policy, row in rows.items()}, local)
 
     def _is_asked(self, policy: str) -> bool:
         return not self.asked or policy in self.asked

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from sexton.controlling import Answer, Caller
+from sexton.redact import redact
 
 ACTOR = "x-sexton-actor"  # heard only where a deployment says that callers are to be believed
 LONGEST_ACTOR = 200
@@ -16,11 +16,11 @@ LONGEST_ACTOR = 200
 
 def caller_of(event: Mapping[str, Any], *, trusting: bool) -> Caller | None:
     """Who signed the request, as IAM found; else, where callers are trusted, whom they say they are; else None."""
-    identity = (event.get("requestContext", {}).get("authorizer") or {}).get("iam") or {}
+    identity = ((event.get("requestContext") or {}).get("authorizer") or {}).get("iam") or {}
     if identity.get("userArn"):
         return Caller(str(identity["userArn"]), verified=True)
-    named = str((event.get("headers") or {}).get(ACTOR, "")).strip()
-    return Caller(named[:LONGEST_ACTOR], verified=False) if trusting and named else None
+    named = redact(str((event.get("headers") or {}).get(ACTOR, "")), LONGEST_ACTOR)
+    return Caller(named, verified=False) if trusting and named else None
 
 
 def body_of(event: Mapping[str, Any]) -> bytes:
@@ -29,7 +29,7 @@ def body_of(event: Mapping[str, Any]) -> bytes:
     if event.get("isBase64Encoded"):
         try:
             return base64.b64decode(body, validate=True)
-        except binascii.Error:
+        except ValueError:  # binascii.Error is one
             pass
     return body.encode("utf-8", errors="surrogatepass")
 

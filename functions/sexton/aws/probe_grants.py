@@ -8,12 +8,11 @@ from typing import Any
 from sexton import grants
 from sexton.aws import simulation
 from sexton.aws.probe import DEPLOY, Probe, Site
-from sexton.doctor import Check, CheckName
+from sexton.doctor import Check, CheckName, listed
 from sexton.grants import FUNCTIONS, Arns, Grant
 from sexton.policy import Policy
 
 Listed = Callable[[Arns, Sequence[Policy]], Iterable[Grant]]
-SHOWN = 5  # refusals that a check names
 
 
 def probes(site: Site, policies: Sequence[Policy]) -> Iterator[Probe]:
@@ -35,17 +34,26 @@ def _probe(
 
 def _needed(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
     asked = _asked(grants.needed, site, policies, of)
-    refused = [(grant, actions) for grant in asked if (actions := _refused(site, grant))]
-    missing = [text for grant, actions in refused for text in _texts(grant, actions)]
-    if missing and all(grant.context for grant, _ in refused) and not simulation.heeds_context(_iam(site)):
-        found = f"allowed, but for what this endpoint's simulation does not judge by its condition: {_listed(missing)}"
-        yield Check.unknown(CheckName.GRANTS, of, found, "ask an endpoint that judges them: AWS does")
-    elif missing:
+    missing, unjudged = _refusals(site, asked)
+    if missing:
         to_do = f"{DEPLOY}: the rights follow from the policies; if they are refused then, a boundary takes them away"
-        yield Check.failed(CheckName.GRANTS, of, f"it may not {_listed(missing)}", to_do)
-    else:
+        yield Check.failed(CheckName.GRANTS, of, f"it may not {listed(missing)}", to_do)
+    if unjudged:
+        found = f"this endpoint's simulation does not judge by their conditions: {listed(unjudged)}"
+        yield Check.unknown(CheckName.GRANTS, of, found, "ask an endpoint that judges them: AWS does")
+    if not missing and not unjudged:
         found = f"allowed: {sum(len(grant.actions) for grant in asked)} rights on {len(_resources(asked))} resources"
         yield Check.ok(CheckName.GRANTS, of, f"{found}, as far as its own policies go")
+
+
+def _refusals(site: Site, asked: Sequence[Grant]) -> tuple[list[str], list[str]]:
+    """What is denied; and what is refused only because a simulation does not heed the condition of its grant."""
+    refused = [(grant, actions) for grant in asked if (actions := _refused(site, grant))]
+    heeded = not any(grant.context for grant, _ in refused) or simulation.heeds_context(_iam(site))
+    missing, unjudged = list[str](), list[str]()
+    for grant, actions in refused:
+        (missing if heeded or not grant.context else unjudged).extend(_texts(grant, actions))
+    return missing, unjudged
 
 
 def _excess(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
@@ -53,7 +61,7 @@ def _excess(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
     allowed = [text for grant in asked for text in _texts(grant, set(grant.actions) - set(_refused(site, grant)))]
     if allowed:
         to_do = f"take it away from {site.roles[of]}: least privilege is one of the promises"
-        yield Check.failed(CheckName.EXCESS, of, f"it may {_listed(allowed)}", to_do)
+        yield Check.failed(CheckName.EXCESS, of, f"it may {listed(allowed)}", to_do)
     else:
         yield Check.ok(CheckName.EXCESS, of, "it may neither delete evidence nor do what is another function's")
 
@@ -77,8 +85,3 @@ def _texts(grant: Grant, actions: Iterable[str]) -> list[str]:
 
 def _resources(asked: Sequence[Grant]) -> set[str]:
     return {grant.resource for grant in asked}
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return ", ".join(texts[:SHOWN]) + more

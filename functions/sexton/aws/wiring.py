@@ -6,6 +6,7 @@ from boto3.session import Session
 
 from sexton import ports
 from sexton.aws.bucket import S3Bucket
+from sexton.aws.changes_sent import ChangesSent
 from sexton.aws.clients import Clients
 from sexton.aws.dead_letters import SqsDeadLetters
 from sexton.aws.events import EventBridgeEvents
@@ -26,13 +27,16 @@ from sexton.targets import target_of_run
 class Wiring:
     """Every port of one function.
 
-    The clients are kept, between invocations too; the adapters hold nothing of their own.
+    The clients are kept, between invocations too; the adapters hold nothing of their own. `changes_sent` counts the
+    requests of all of them that may change something.
     """
 
     def __init__(self, settings: Settings, session: Session | None = None) -> None:
         self._settings = settings
         self._clients = Clients(session, settings.delete_timeout)
         self._records: dict[str, DynamoRecords] = {}
+        self.changes_sent = ChangesSent()
+        self._clients.count_changes(self.changes_sent)
 
     @property
     def region(self) -> str:

@@ -28,7 +28,8 @@ def _appended(old: Row, new: Row) -> bool:
     return len(new.get("history", ())) == len(old.get("history", ())) + 1
 
 
-def _to_split(row: Row) -> bool:
+def to_split(row: Row) -> bool:
+    """Whether a job crashed workers twice and is cut into ranges at its next claim."""
     return row.get("no_records", 0) >= 2 and row["open_items"] > 1
 
 
@@ -51,13 +52,13 @@ JOBS: Mapping[tuple[str, str, str], Holds] = {
     ("-", "ready", "split off, in the transaction that settles its parent"): lambda old, new: "." in new["seq"],
     ("ready", "leased", "a worker claims it; attempt + 1"): _more("attempt", 1),
     ("leased", "leased", "lease expired, another worker claims it; attempt + 1, maybe_done"): (
-        lambda old, new: bool(new.get("maybe_done")) and not _to_split(new)
+        lambda old, new: bool(new.get("maybe_done")) and not to_split(new)
     ),
     (
         "leased",
         "leased",
         "two no_record attempts and more than one open item: one claim more, to split only",
-    ): lambda old, new: bool(new.get("maybe_done")) and _to_split(new),
+    ): lambda old, new: bool(new.get("maybe_done")) and to_split(new),
     ("leased", "ready", "lease expired, found by the reconciler; maybe_done"): (
         lambda old, new: _more("no_records", 1)(old, new) and bool(new.get("maybe_done"))
     ),
