@@ -17,6 +17,7 @@ from sexton.duration import to_text
 from sexton.missed import DELIVERED_WITHIN
 from sexton.policy import Policy, PolicyError, Problem
 from sexton.problem import in_words
+from sexton.record_source import RecordSource
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -137,7 +138,11 @@ def refuse_unfit(policies: Iterable[Policy], settings: Config) -> None:
 def _unfit(policy: Policy, settings: Config) -> Iterator[Problem]:
     where = f"policy {policy.id}"
     # CloudFormation makes the bucket's name of the stack's and the construct's, and a part that nobody knows yet.
-    if policy.source.bucket.startswith(f"{settings.service}-evidencebucket"):
+    if isinstance(policy.source, RecordSource):
+        if policy.source.table.startswith(f"{settings.stack_name}-Ledger"):
+            what = f"source.table {policy.source.table!r} is Sexton's own ledger"
+            yield Problem(where, what, "a table that is yours to clean")
+    elif policy.source.bucket.startswith(f"{settings.service}-evidencebucket"):
         what = f"source.bucket {policy.source.bucket!r} is Sexton's own evidence"
         yield Problem(where, what, "a bucket that is yours to clean")
     # A worker that crashes is followed when its lease is over, at the next tick.

@@ -1,4 +1,4 @@
-"""The sources: the buckets that the policies name. They belong to others; here are only the rights on them."""
+"""The sources: the buckets and tables that the policies name. They are others'; here are only the rights on them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from sexton.bucket_policy import literal
 from sexton.policy import Policy
+from sexton.record_source import RecordSource
 
 from infra import review
 
@@ -37,22 +38,44 @@ READ_LOCKS = ["s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegal
 Scopes = dict[str, list[str]]  # prefixes by bucket
 
 
+class Tables:
+    """Rights on the tables of policies about records, each only in the way that its policies need."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        self._sources = [policy.source for policy in policies if isinstance(policy.source, RecordSource)]
+
+    def grant_plan(self, discovery: iam.IRole) -> None:
+        """See how the tables are keyed; query the indexes that are named, scan what is to be scanned."""
+        _grant(discovery, ["dynamodb:DescribeTable"], _table_arns(source.table for source in self._sources))
+        queried = {f"{s.table}/index/{s.index}" if s.index else s.table for s in self._sources if not s.scan}
+        _grant(discovery, ["dynamodb:Query"], _table_arns(queried))
+        _grant(discovery, ["dynamodb:Scan"], _table_arns(source.table for source in self._sources if source.scan))
+
+    def grant_remove(self, worker: iam.IRole) -> None:
+        """Read single records again, and remove them. What has no outcome was not removed: nobody else looks."""
+        actions = ["dynamodb:BatchGetItem", "dynamodb:DeleteItem"]
+        _grant(worker, actions, _table_arns(source.table for source in self._sources))
+
+
 class Sources:
     """Rights on the policies' buckets, each within the prefixes of the policies that need it."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
-        self._policies = policies
+        self._all = policies
+        self._policies = [policy for policy in policies if policy.of_bucket]
+        self._tables = Tables([policy for policy in policies if not policy.of_bucket])
 
     @property
     def enforced(self) -> Sources:
         """Only what policies that enforce are about: nothing else may ever be removed."""
-        return Sources([policy for policy in self._policies if policy.mode == "enforce"])
+        return Sources([policy for policy in self._all if policy.mode == "enforce"])
 
     def grant_plan(self, discovery: iam.IRole) -> None:
         """List what may be planned, and tell whether the bucket is versioned. Nothing of it can delete."""
         self._grant_list(discovery)
         self._grant_tags(discovery)
         _grant(discovery, ["s3:GetBucketVersioning"], _bucket_arns(_scopes(self._policies)))
+        self._tables.grant_plan(discovery)
 
     def grant_observe(self, observer: iam.IRole) -> None:
         """Look again at what was planned: list, or current objects one at a time."""
@@ -73,6 +96,7 @@ class Sources:
         purged = self._of(Kind.VERSIONS)
         _grant(worker, READ_LOCKS, _object_arns(purged))
         _grant(worker, ["s3:GetBucketObjectLockConfiguration"], _bucket_arns(purged))
+        self._tables.grant_remove(worker)
 
     def _of(self, kind: Kind) -> Scopes:
         return _scopes(p for p in self._policies if _kind(p) is kind)
@@ -99,15 +123,15 @@ def _grant_listing(grantee: iam.IRole, kind: Kind, scopes: Scopes) -> None:
 
 
 def _kind(policy: Policy) -> Kind:
-    if policy.source.kind == "s3_uploads":
+    if policy.s3.kind == "s3_uploads":
         return Kind.UPLOADS
-    return Kind.VERSIONS if policy.source.versions == "noncurrent" else Kind.OBJECTS
+    return Kind.VERSIONS if policy.s3.versions == "noncurrent" else Kind.OBJECTS
 
 
 def _scopes(policies: Iterable[Policy]) -> Scopes:
     scopes: dict[str, set[str]] = {}
     for policy in policies:
-        scopes.setdefault(policy.source.bucket, set()).update(policy.source.prefixes)
+        scopes.setdefault(policy.s3.bucket, set()).update(policy.s3.prefixes)
     return {bucket: sorted(scopes[bucket]) for bucket in sorted(scopes)}
 
 
@@ -134,3 +158,7 @@ def _bucket_arns(buckets: Iterable[str]) -> list[str]:
 
 def _object_arns(scopes: Scopes) -> list[str]:
     return [f"{_bucket_arn(bucket)}/{literal(prefix)}*" for bucket, prefixes in scopes.items() for prefix in prefixes]
+
+
+def _table_arns(names: Iterable[str]) -> list[str]:
+    return [f"arn:{Aws.PARTITION}:dynamodb:{Aws.REGION}:{Aws.ACCOUNT_ID}:table/{name}" for name in sorted(set(names))]

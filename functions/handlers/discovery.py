@@ -28,7 +28,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, object]:
         ledger=ledger,
         policies=policies,
         starting=Starting(ledger, evidence, policies, clock, token),
-        planning=Planning(ledger, evidence, wiring.bucket, clock, token, left),
+        planning=Planning(ledger, evidence, wiring.stores(), clock, token, left),
         dispatching=Dispatching(ledger, wiring.queue(), clock, token, left, settings.visibility),
         log=event_log(logger),
     ).discover(event)

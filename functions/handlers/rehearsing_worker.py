@@ -16,6 +16,7 @@ from sexton.aws.logs import raising_redacted
 from sexton.canary import FaultyTarget
 from sexton.policy import Policy
 from sexton.run import Run
+from sexton.target import AnyTarget, AtomicTarget
 
 from handlers.worker import logger, work_all
 
@@ -26,8 +27,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
     """As the worker's, with faults."""
     _, wiring = wired()
 
-    def target(policy: Policy, run: Run) -> FaultyTarget:
-        return FaultyTarget(wiring.target(policy, run), _die)
+    def target(policy: Policy, run: Run) -> AnyTarget:
+        found = wiring.target(policy, run)
+        return found if isinstance(found, AtomicTarget) else FaultyTarget(found, _die)
 
     return work_all(event, context, target)
 

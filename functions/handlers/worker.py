@@ -13,7 +13,7 @@ from sexton.instant import from_ms
 from sexton.ledger import Ledger
 from sexton.policy import Policy
 from sexton.run import Run
-from sexton.target import Target
+from sexton.target import AnyTarget
 from sexton.working import Answer, Delivery, Working
 
 logger = redacting_logger()
@@ -28,7 +28,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dic
 
 
 def work_all(
-    event: dict[str, Any], context: LambdaContext, target: Callable[[Policy, Run], Target]
+    event: dict[str, Any], context: LambdaContext, target: Callable[[Policy, Run], AnyTarget]
 ) -> dict[str, list[dict[str, str]]]:
     """Work on each message of a batch, with this target."""
     settings, wiring = wired()

@@ -23,8 +23,9 @@ def reasons_to_wait(policy: Policy, run: Run, approved_versions: Collection[str]
     if limits.max_share is not None and run.planned > limits.max_share * run.scanned_total:
         share = run.planned / run.scanned_total
         reasons.append(f"too_large_share: {share:.1%} of what was scanned, limits.max_share is {limits.max_share:.1%}")
-    if run.scanned_total == 0:
-        reasons.append("empty_scope: nothing was found under the policy's prefixes; are they spelled right?")
+    if run.scanned_total == 0 and not policy.source.shows_only_due:
+        where = "under the policy's prefixes; are they spelled right?" if policy.of_bucket else "in the table"
+        reasons.append(f"empty_scope: nothing was found {where}")
     if policy.approval == "always":
         reasons.append("approval: the policy asks for approval of every run")
     elif policy.approval == "first" and run.policy_version not in approved_versions:

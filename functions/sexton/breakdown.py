@@ -14,6 +14,7 @@ from sexton.item import Item
 from sexton.outcome import ABSENT_AFTER_ATTEMPT, Ending
 from sexton.policy import Policy
 from sexton.prices import ClassRule, list_prices
+from sexton.record_source import RecordSource
 
 PLANNED = "planned"  # the name of an item that has no outcome yet: what removing it would come to is counted
 UNACCOUNTED = "unaccounted"  # of one that should have an outcome, and has none
@@ -76,6 +77,9 @@ class Breakdown:
     @staticmethod
     def of(policy: Policy, cutoff: datetime) -> Breakdown:
         """An empty one for a run of this policy."""
+        if isinstance(policy.source, RecordSource):  # a record's key is no path: a table is one cohort
+            prefix = f"{policy.source.table}/"
+            return Breakdown(Cohorts((prefix,), prefix), Ages(cutoff), date_of(policy), list_prices().classes)
         return Breakdown(Cohorts(policy.source.prefixes), Ages(cutoff), date_of(policy), list_prices().classes)
 
     def add(self, item: Item, name: str, at: datetime, *, marked: bool = False) -> None:

@@ -49,8 +49,8 @@ def for_other_accounts(policies: Sequence[Policy], roles: Mapping[str, str]) -> 
     """One for each bucket that a policy says is another account's; `roles` has the ARN of each function's role."""
     by_bucket: dict[tuple[str, str], list[Policy]] = defaultdict(list)
     for policy in policies:
-        if policy.source.account is not None:
-            by_bucket[policy.source.bucket, policy.source.account].append(policy)
+        if policy.of_bucket and policy.s3.account is not None:
+            by_bucket[policy.s3.bucket, policy.s3.account].append(policy)
     return tuple(
         BucketPolicy(bucket=bucket, account=account, policy={"Version": VERSION, "Statement": stated})
         for bucket, account in sorted(by_bucket)

@@ -220,7 +220,7 @@ def explain(
     from sexton.explaining import Explaining
 
     deployment = connect(stack)
-    found = Explaining(deployment.ledger, deployment.evidence, deployment.bucket, deployment.clock).explain(address)
+    found = Explaining(deployment.ledger, deployment.evidence, deployment.stores, deployment.clock).explain(address)
     if as_json:
         put_json(found)
     else:

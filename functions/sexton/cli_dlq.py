@@ -187,7 +187,7 @@ def _letters(
 def _preview(deployment: Deployment) -> ReplayPreview:
     from sexton.replay_preview import ReplayPreview
 
-    return ReplayPreview(deployment.ledger, deployment.evidence, deployment.bucket, deployment.clock)
+    return ReplayPreview(deployment.ledger, deployment.evidence, deployment.stores, deployment.clock)
 
 
 def _meant(jobs: Sequence[str] | None, run: str, reason_class: ReasonClass | None) -> Callable[[Job], bool]:

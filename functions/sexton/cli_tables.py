@@ -116,14 +116,10 @@ def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
 def explanation(found: Explanation) -> Iterator[RenderableType]:
     """The object now, each run that had it, and what each deployed policy would decide."""
     now = found.now
-    there = (
-        f"{readable_bytes(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}"
-        if now
-        else "nothing"
-    )
+    there = _there(found, now) if now else "nothing"
     yield facts(
         (
-            ("bucket", found.bucket),
+            ("table", found.table) if found.table else ("bucket", found.bucket),
             ("key", found.key),
             ("there now", f"cannot be looked at: {found.look_failed}" if found.look_failed else there),
         )
@@ -140,7 +136,13 @@ def explanation(found: Explanation) -> Iterator[RenderableType]:
         rows = ((p.policy, p.mode, _would(p), p.reason, when(p.cutoff), p.version_id) for p in found.policies)
         yield table(headers[:columns], (row[:columns] for row in rows))
     else:
-        yield "No deployed policy is about this bucket."
+        yield f"No deployed policy is about this {'table' if found.table else 'bucket'}."
+
+
+def _there(found: Explanation, now: SeenItem) -> str:
+    if found.table:
+        return f"a record, due {when(now.last_modified)}" if now.last_modified else "a record with no readable deadline"
+    return f"{readable_bytes(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}"
 
 
 def _would(said: PolicyVerdict) -> str:

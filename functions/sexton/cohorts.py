@@ -20,10 +20,12 @@ class Cohorts:
 
     An item's cohort is its prefix of the policy with the key's next segment, or the prefix alone if the key has none.
     Items come in the plan's order, so that a cohort's items are neighbours: when another one begins, those before it
-    are complete, and the smallest of them can be folded into `others`. So the largest by bytes remain.
+    are complete, and the smallest of them can be folded into `others`. So the largest by bytes remain. `whole` is the
+    one cohort of all items where their keys are no paths.
     """
 
     prefixes: Sequence[str]
+    whole: str | None = None
     kept: int = KEPT
     others: Cells = field(default_factory=dict)
     folded: int = 0  # how many cohorts `others` has
@@ -35,9 +37,7 @@ class Cohorts:
 
     def add(self, key: str, size: int, cell: Cell) -> None:
         """Count one item."""
-        prefix = self._prefix(key)
-        head, slash, _ = key[len(prefix) :].partition("/")
-        name = prefix + head + slash if slash else prefix
+        prefix, name = (self.whole, self.whole) if self.whole is not None else self._named(key)
         cells = self._cells.get(name)
         if cells is None:
             cells = self._begin(name, prefix)
@@ -46,6 +46,12 @@ class Cohorts:
             tally = cells[cell] = Tally()
         tally.add(size)
         self._bytes[name] += size
+
+    def _named(self, key: str) -> tuple[str, str]:
+        """The prefix of a key, and the cohort."""
+        prefix = self._prefix(key)
+        head, slash, _ = key[len(prefix) :].partition("/")
+        return prefix, prefix + head + slash if slash else prefix
 
     def _prefix(self, key: str) -> str:
         """The policy's prefix that the key begins with: no prefix of a policy covers another."""

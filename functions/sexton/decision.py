@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from sexton import attributes
 from sexton.item import Item
 from sexton.key_date import KeyDate, TagDate
 from sexton.policy import Policy
+from sexton.record_source import RecordSource
 
 Action = Literal["remove", "keep", "ask"]
 Reason = Literal[
@@ -19,6 +21,7 @@ Reason = Literal[
     "excluded",
     "not_selected",
     "unreadable_date",
+    "unreadable",
     "unreadable_tags",
     "tags_needed",
     "current_version",
@@ -46,6 +49,7 @@ YOUNGER = Decision("keep", "younger")
 OUTSIDE_SCOPE = Decision("keep", "outside_scope")
 EXCLUDED = Decision("keep", "excluded")
 NOT_SELECTED = Decision("keep", "not_selected")
+UNREADABLE = Decision("keep", "unreadable")  # a record's timestamp, under the declared format
 UNREADABLE_DATE = Decision("keep", "unreadable_date")
 UNREADABLE_TAGS = Decision("keep", "unreadable_tags")
 TAGS_NEEDED = Decision("ask", "tags_needed")
@@ -74,9 +78,11 @@ def judge(policy: Policy, cutoff: datetime) -> Judge:
     """
     if cutoff.utcoffset() is None:
         raise ValueError("a cutoff needs a zone")
+    if isinstance(policy.source, RecordSource):
+        return _record_judge(policy.source, cutoff)
     by_rest = _rest_judge(policy, cutoff)
-    prefixes = policy.source.prefixes
-    excluded, included = policy.source.exclude.test(), policy.source.include.test()
+    prefixes = policy.s3.prefixes
+    excluded, included = policy.s3.exclude.test(), policy.s3.include.test()
 
     def judged(item: Item) -> Decision:
         if not item.key.startswith(prefixes):
@@ -90,10 +96,25 @@ def judge(policy: Policy, cutoff: datetime) -> Judge:
     return judged
 
 
+def _record_judge(source: RecordSource, cutoff: datetime) -> Judge:
+    """A record goes when its deadline is before the cutoff. What it is judged by is its etag."""
+
+    def judged(item: Item) -> Decision:
+        seen = attributes.parse(item.etag) if source.filter else {}
+        for name, wanted in source.filter.items():
+            if not any(attributes.matches(seen.get(name), value) for value in wanted):
+                return NOT_SELECTED
+        if item.last_modified is None:
+            return UNREADABLE
+        return EXPIRED if item.last_modified < cutoff else YOUNGER
+
+    return judged
+
+
 def _rest_judge(policy: Policy, cutoff: datetime) -> Judge:
     """What is left to judge of an item whose key and size are meant."""
     by_age = _age_judge(date_of(policy), cutoff)
-    if policy.source.versions == "noncurrent":
+    if policy.s3.versions == "noncurrent":
         by_age = _version_judge(policy, by_age)
     return _tag_judge(policy, by_age) if policy.needs_tags else by_age
 
@@ -113,7 +134,7 @@ def date_of(policy: Policy) -> DateOf:
 
     Of a version that is when it became noncurrent; of a delete marker that hides nothing, its own.
     """
-    if policy.source.versions == "noncurrent":
+    if policy.of_bucket and policy.s3.versions == "noncurrent":
         return lambda item: item.last_modified if item.rank == 0 else item.noncurrent_since
     age_from = policy.age_from
     if isinstance(age_from, KeyDate):
@@ -127,7 +148,7 @@ def date_of(policy: Policy) -> DateOf:
 
 def _version_judge(policy: Policy, by_age: Judge) -> Judge:
     """A version goes when it has been noncurrent for long enough; the current one never goes."""
-    keep_latest, purge_markers = policy.source.keep_latest, policy.source.purge_markers
+    keep_latest, purge_markers = policy.s3.keep_latest, policy.s3.purge_markers
 
     def judged(item: Item) -> Decision:
         if item.version_id is None or item.version_id == "null":
@@ -143,7 +164,7 @@ def _version_judge(policy: Policy, by_age: Judge) -> Judge:
 
 def _tag_judge(policy: Policy, by_age: Judge) -> Judge:
     """Tags cost a call each: they are asked for only where everything else that can be told says remove."""
-    sparing, wanted = policy.source.exclude.tag_test(), policy.source.include.tag_test()
+    sparing, wanted = policy.s3.exclude.tag_test(), policy.s3.include.tag_test()
     age_in_tags = isinstance(policy.age_from, TagDate)
 
     def judged(item: Item) -> Decision:

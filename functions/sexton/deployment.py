@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sexton.errors import Refused, SextonError
 from sexton.ledger import Ledger
-from sexton.ports import Buckets, Clock, DeadLetters, Evidence
+from sexton.ports import Buckets, Clock, DeadLetters, Evidence, RecordTables, Stores
 
 
 class FunctionFailed(SextonError):
@@ -47,14 +47,20 @@ class Functions(Protocol):
 
 @dataclass(frozen=True)
 class Deployment:
-    """Ports of one stack. `bucket` is one with items, by its name; `sleep` waits; `region` is the stack's."""
+    """Ports of one stack. `bucket` and `records` have items, by name; `sleep` waits; `region` is the stack's."""
 
     ledger: Ledger
     evidence: Evidence
     bucket: Buckets
+    records: RecordTables
     functions: Functions
     control: Control
     dead_letters: DeadLetters
     clock: Clock
     sleep: Callable[[float], None]
     region: str
+
+    @property
+    def stores(self) -> Stores:
+        """Where items lie."""
+        return Stores(self.bucket, self.records)

@@ -9,7 +9,7 @@ from functools import partial
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from sexton import archive, part, plan
+from sexton import archive, attributes, part, plan
 from sexton.decision import Decision, judge
 from sexton.errors import CallFailed, Failure, Refused
 from sexton.fate import OPEN, PLANNED, Attempted, Fate, Implied, SeenItem
@@ -19,18 +19,19 @@ from sexton.judging import judge_all
 from sexton.ledger import Ledger
 from sexton.outcome import Ending
 from sexton.policy import Policy
-from sexton.ports import Buckets, Clock, Evidence
+from sexton.ports import Clock, Evidence, Stores
 from sexton.reading import kept_policy, read_part
+from sexton.records import Records
 from sexton.retain import cutoff
 from sexton.run import WAITING, Run
 from sexton.showing import known_policies
-from sexton.targets import items_at, of_current_objects, target_of
+from sexton.targets import bucket_of, items_at, of_current_objects, target_of
 
-SCHEME = "s3://"
+SCHEMES = {"s3://": "bucket", "dynamodb://": "table"}
 
 
 class BadAddress(Refused):
-    """The text is no address of an object."""
+    """The text is no address of an object or a record."""
 
     code = "bad_address"
 
@@ -53,7 +54,10 @@ class Verdict(BaseModel):
 
 
 class Explanation(BaseModel):
-    """`now` is the current object, None when there is none or it cannot be looked at (then `look_failed`)."""
+    """`now` is the current object or record, None when there is none or it cannot be looked at (then `look_failed`).
+
+    Of a record `bucket` is empty, and `table` names where it lies.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -63,18 +67,50 @@ class Explanation(BaseModel):
     look_failed: str | None
     runs: tuple[Fate, ...]
     policies: tuple[Verdict, ...]
+    table: str = ""
 
 
-def address(text: str) -> tuple[str, str]:
-    """Bucket and key of `s3://bucket/key`; the key is taken byte by byte. Raises BadAddress."""
-    bucket, slash, key = text.removeprefix(SCHEME).partition("/")
-    if not text.startswith(SCHEME) or not bucket or not slash or not key:
-        raise BadAddress(f"{text!r} is no address of an object; one looks like s3://bucket/path/to/key")
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where something lies: in a `bucket` or a `table` of this name, under this key."""
+
+    kind: str
+    name: str
+    key: str
+
+    @property
+    def place(self) -> str:
+        """As a policy's source names it."""
+        return f"{self.kind} {self.name}"
+
+
+def address(text: str) -> Address:
+    """Read `s3://bucket/key`, byte by byte, or `dynamodb://table/{"id":{"S":"1"}}`. Raises BadAddress."""
+    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
+    name, _, key = text.removeprefix(scheme).partition("/")
+    if not scheme or not name or not key:
+        examples = 's3://bucket/path/to/key, or dynamodb://table/{"id":{"S":"1"}}'
+        raise BadAddress(f"{text!r} is no address of an object or a record; one looks like {examples}")
     try:
         key.encode()
     except UnicodeEncodeError as error:
         raise BadAddress("the key is no UTF-8, and every key in S3 is") from error
-    return bucket, key
+    return Address(SCHEMES[scheme], name, _record_key(key) if SCHEMES[scheme] == "table" else key)
+
+
+def _record_key(text: str) -> str:
+    """A record's key in its one form, however it was spaced and ordered."""
+    try:
+        found = attributes.parse(text)
+    except ValueError as error:
+        raise BadAddress(f'{text[:80]!r} is no key of a record; one looks like {{"id":{{"S":"1"}}}}') from error
+    if not all(
+        isinstance(value, dict) and len(value) == 1 and value.keys() <= {"S", "N", "B"} for value in found.values()
+    ):
+        raise BadAddress(
+            f'{text[:80]!r} is no key of a record: each attribute needs its type, as in {{"id":{{"S":"1"}}}}'
+        )
+    return attributes.canonical(found)
 
 
 @dataclass(frozen=True)
@@ -83,53 +119,66 @@ class Explaining:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Buckets
+    stores: Stores
     clock: Clock
     _copies: dict[tuple[str, str], Policy] = field(default_factory=dict)
 
     def explain(self, text: str) -> Explanation:
-        """Everything that is known of the object. Raises BadAddress, EvidenceAltered."""
-        bucket, key = address(text)
-        now, failed = self._looked(bucket, key)
+        """Everything that is known of the object or record. Raises BadAddress, EvidenceAltered."""
+        about = address(text)
+        now, failed = self._looked(about)
         return Explanation(
-            bucket=bucket,
-            key=key,
+            bucket=about.name if about.kind == "bucket" else "",
+            table=about.name if about.kind == "table" else "",
+            key=about.key,
             now=SeenItem.of(now) if now else None,
             look_failed=f"{failed.code}: {failed.summary}" if failed else None,
-            runs=tuple(sorted(self._fates(bucket, key), key=lambda fate: fate.scheduled_time, reverse=True)),
-            policies=tuple(self._verdicts(bucket, key, now, failed)),
+            runs=tuple(sorted(self._fates(about), key=lambda fate: fate.scheduled_time, reverse=True)),
+            policies=tuple(self._verdicts(about, now, failed)),
         )
 
-    def _looked(self, bucket: str, key: str) -> tuple[Item | None, Failure | None]:
-        """The object now; a look that fails leaves the past to be explained all the same."""
+    def _looked(self, about: Address) -> tuple[Item | None, Failure | None]:
+        """What is there now; a look that fails leaves the past to be explained all the same."""
         try:
-            there = self.bucket(bucket, self._account(bucket))
-            now = there.head(key)
-            if now is None:
-                there.list(key, limit=1)  # a HEAD does not tell an absent object from an absent bucket
-            return now, None
+            return (self._record(about) if about.kind == "table" else self._object(about)), None
         except CallFailed as failed:
             return None, failed.failure
 
-    def _account(self, bucket: str) -> str | None:
-        """Whose bucket it is by the deployed policies, which agree on it."""
-        return next((policy.source.account for policy in self._deployed(bucket)), None)
+    def _object(self, about: Address) -> Item | None:
+        there = self.stores.bucket(about.name, self._account(about))
+        now = there.head(about.key)
+        if now is None:
+            there.list(about.key, limit=1)  # a HEAD does not tell an absent object from an absent bucket
+        return now
 
-    def _fates(self, bucket: str, key: str) -> Iterator[Fate]:
+    def _record(self, about: Address) -> Item | None:
+        """As the first policy of its table reads it; None where no policy is about the table."""
+        policy = next(self._deployed(about), None)
+        return self._record_of(policy, about.key) if policy else None
+
+    def _record_of(self, policy: Policy, key: str) -> Item | None:
+        target = target_of(policy, self.stores, self.clock())
+        return target.at_key(key) if isinstance(target, Records) else None
+
+    def _account(self, about: Address) -> str | None:
+        """Whose bucket it is by the deployed policies, which agree on it."""
+        return next((policy.s3.account for policy in self._deployed(about)), None)
+
+    def _fates(self, about: Address) -> Iterator[Fate]:
         for policy in known_policies(self.ledger):
             in_ledger = set()
             for run in self.ledger.runs(policy):
                 in_ledger.add(run.run_id)
-                if self._copy(run.policy, run.policy_version).source.bucket == bucket:
-                    yield from self._in_run(run, key)
+                if self._copy(run.policy, run.policy_version).source.place == about.place:
+                    yield from self._in_run(run, about.key)
             for run_id in archive.run_ids(self.evidence, policy):
                 if run_id not in in_ledger:
-                    yield from self._in_archive(run_id, bucket, key)
+                    yield from self._in_archive(run_id, about)
 
-    def _in_archive(self, run_id: str, bucket: str, key: str) -> Iterator[Fate]:
+    def _in_archive(self, run_id: str, about: Address) -> Iterator[Fate]:
         planned = plan.read(self.evidence, run_id)
-        if self._copy(planned.policy, planned.policy_version).source.bucket == bucket:
-            yield from archive.fates(self.evidence, planned, key)
+        if self._copy(planned.policy, planned.policy_version).source.place == about.place:
+            yield from archive.fates(self.evidence, planned, about.key)
 
     def _copy(self, policy: str, version: str) -> Policy:
         """The policy as it was when a run was planned under it; what it said is in evidence."""
@@ -148,20 +197,20 @@ class Explaining:
                     if lines[index].key == key
                 )
 
-    def _verdicts(self, bucket: str, key: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
-        for policy in self._deployed(bucket):
-            yield from self._verdicts_of(policy, key, now, failed)
+    def _verdicts(self, about: Address, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
+        for policy in self._deployed(about):
+            yield from self._verdicts_of(policy, about.key, now, failed)
 
-    def _deployed(self, bucket: str) -> Iterator[Policy]:
+    def _deployed(self, about: Address) -> Iterator[Policy]:
         for row in self.ledger.policies():
             version = str(row.get("deployed_version", ""))
-            if version and (policy := self._copy(row["policy"], version)).source.bucket == bucket:
+            if version and (policy := self._copy(row["policy"], version)).source.place == about.place:
                 yield policy
 
     def _verdicts_of(self, policy: Policy, key: str, now: Item | None, failed: Failure | None) -> Iterator[Verdict]:
         cut = cutoff(self.clock().replace(microsecond=0), policy.retain)
         verdict = partial(Verdict, policy=policy.id, policy_version=policy.version, mode=policy.mode, cutoff=cut)
-        if not key.startswith(policy.source.prefixes):
+        if policy.of_bucket and not key.startswith(policy.s3.prefixes):
             yield verdict(action="keep", reason="outside_scope")
             return
         try:
@@ -178,14 +227,16 @@ class Explaining:
         self, policy: Policy, key: str, now: Item | None, failed: Failure | None, cut: datetime
     ) -> list[tuple[Item, Decision]]:
         """What the policy would decide of everything that its target has under the key. Raises CallFailed."""
-        bucket = self.bucket(policy.source.bucket, policy.source.account)
-        if not of_current_objects(policy):
-            found = list(items_at(policy, bucket, key))
+        if not policy.of_bucket:
+            record = self._record_of(policy, key)
+            found = [record] if record else []
+        elif not of_current_objects(policy):
+            found = list(items_at(policy, bucket_of(policy, self.stores), key))
         elif failed is not None:
             raise CallFailed(failed)
         else:
             found = [now] if now else []
-        return judge_all(target_of(policy, bucket), judge(policy, cut), found)
+        return judge_all(target_of(policy, self.stores, cut), judge(policy, cut), found)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sexton.policy import Policy
+from sexton.record_source import RecordSource
 
 DISCOVERY, WORKER, RECONCILER = "discovery", "worker", "reconciler"
 FUNCTIONS = (DISCOVERY, WORKER, RECONCILER)
@@ -29,6 +30,10 @@ class Arns:
     jobs: str
     discovery: str
     key: str = ""
+
+    def table(self, name: str) -> str:
+        """Of a policy's table: it lies in the account and region of the ledger."""
+        return f"{self.ledger.rpartition('/')[0]}/{name}"
 
     def bucket(self, name: str) -> str:
         """Of a policy's bucket: it lies in the partition of the evidence."""
@@ -54,7 +59,7 @@ def needed(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     yield Grant(RECONCILER, ("lambda:InvokeFunction",), arns.discovery)
     yield from _of_key(arns)
     for policy in policies:
-        yield from of_bucket(arns.bucket(policy.source.bucket), policy)
+        yield from of_source(arns, policy)
 
 
 def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
@@ -64,8 +69,13 @@ def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
         yield Grant(function, ("s3:DeleteObject", "s3:DeleteObjectVersion"), f"{arns.evidence}/plans/{EXAMPLE}")
     yield Grant(WORKER, ("sqs:SendMessage",), arns.jobs)
     for policy in policies:
-        for prefix in policy.source.prefixes:
-            within = f"{arns.bucket(policy.source.bucket)}/{prefix}{EXAMPLE}"
+        if isinstance(policy.source, RecordSource):
+            changing = ("dynamodb:DeleteItem", "dynamodb:UpdateItem", "dynamodb:PutItem")
+            yield from (Grant(each, changing, arns.table(policy.source.table)) for each in (DISCOVERY, RECONCILER))
+            yield Grant(WORKER, changing[1:], arns.table(policy.source.table))
+            continue
+        for prefix in policy.s3.prefixes:
+            within = f"{arns.bucket(policy.s3.bucket)}/{prefix}{EXAMPLE}"
             removing = ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload")
             yield Grant(DISCOVERY, removing, within)
             yield Grant(RECONCILER, removing, within)
@@ -106,14 +116,33 @@ def _of_evidence(arns: Arns) -> Iterator[Grant]:
                 yield Grant(function, actions, f"{arns.evidence}/{folder}/{EXAMPLE}")
 
 
+def of_source(arns: Arns, policy: Policy) -> Iterator[Grant]:
+    """What a policy takes on its bucket or table."""
+    if isinstance(policy.source, RecordSource):
+        yield from of_table(arns.table(policy.source.table), policy.source, policy.mode == "enforce")
+    else:
+        yield from of_bucket(arns.bucket(policy.source.bucket), policy)
+
+
+def of_table(table: str, source: RecordSource, enforced: bool) -> Iterator[Grant]:
+    """What a policy takes on its table, whose ARN is given."""
+    yield Grant(DISCOVERY, ("dynamodb:DescribeTable",), table)
+    if source.scan:
+        yield Grant(DISCOVERY, ("dynamodb:Scan",), table)
+    else:
+        yield Grant(DISCOVERY, ("dynamodb:Query",), f"{table}/index/{source.index}" if source.index else table)
+    if enforced:
+        yield Grant(WORKER, ("dynamodb:BatchGetItem", "dynamodb:DeleteItem"), table)
+
+
 def of_bucket(bucket: str, policy: Policy) -> Iterator[Grant]:
     """What a policy takes on its bucket, whose ARN is given."""
     yield Grant(DISCOVERY, ("s3:GetBucketVersioning",), bucket)
-    if policy.mode == "enforce" and policy.source.versions == "noncurrent":
+    if policy.mode == "enforce" and policy.s3.versions == "noncurrent":
         yield Grant(WORKER, ("s3:GetBucketObjectLockConfiguration",), bucket)
-    for prefix in policy.source.prefixes:
+    for prefix in policy.s3.prefixes:
         # Of a listing of uploads IAM knows no prefix.
-        within = {} if policy.source.kind == "s3_uploads" else {"s3:prefix": prefix}
+        within = {} if policy.s3.kind == "s3_uploads" else {"s3:prefix": prefix}
         yield from (Grant(function, (_listing(policy),), bucket, within) for function in FUNCTIONS)
         if policy.can_be_undone:
             yield from (Grant(each, ("s3:ListBucketVersions",), bucket, within) for each in (WORKER, RECONCILER))
@@ -122,14 +151,14 @@ def of_bucket(bucket: str, policy: Policy) -> Iterator[Grant]:
 
 
 def _listing(policy: Policy) -> str:
-    if policy.source.kind == "s3_uploads":
+    if policy.s3.kind == "s3_uploads":
         return "s3:ListBucketMultipartUploads"
-    return "s3:ListBucket" if policy.source.versions == "current" else "s3:ListBucketVersions"
+    return "s3:ListBucket" if policy.s3.versions == "current" else "s3:ListBucketVersions"
 
 
 def _on_items(policy: Policy) -> Iterable[tuple[str, tuple[str, ...]]]:
     """Looking at single items, reading their tags, removing them."""
-    current, objects = policy.source.versions == "current", policy.source.kind == "s3"
+    current, objects = policy.s3.versions == "current", policy.s3.kind == "s3"
     tags = ("s3:GetObjectTagging" if current else "s3:GetObjectVersionTagging",) if policy.needs_tags else ()
     look = ("s3:GetObject",) if objects and current else ()
     yield DISCOVERY, tags
@@ -138,8 +167,8 @@ def _on_items(policy: Policy) -> Iterable[tuple[str, tuple[str, ...]]]:
 
 
 def _removing(policy: Policy) -> tuple[str, ...]:
-    if policy.source.kind == "s3_uploads":
+    if policy.s3.kind == "s3_uploads":
         return ("s3:AbortMultipartUpload",)
-    if policy.source.versions == "noncurrent":
+    if policy.s3.versions == "noncurrent":
         return ("s3:DeleteObjectVersion", *READ_LOCKS)
     return ("s3:DeleteObject", "s3:DeleteObjectVersion") if policy.can_be_undone else ("s3:DeleteObject",)

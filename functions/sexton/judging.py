@@ -21,10 +21,10 @@ from sexton.outcome import (
     Outcome,
 )
 from sexton.ports import Clock, Removed
-from sexton.target import Target
+from sexton.target import Observable
 
 
-def judge_all(target: Target, judged: Judge, items: Sequence[Item]) -> list[tuple[Item, Decision]]:
+def judge_all(target: Observable, judged: Judge, items: Sequence[Item]) -> list[tuple[Item, Decision]]:
     """Judge items in order; the tags of those that cannot be judged without are read, all at once."""
     decided = [(item, judged(item)) for item in items]
     asking = [place for place, (_, decision) in enumerate(decided) if decision.action == "ask"]
@@ -43,7 +43,7 @@ class FreshLook:
     at: datetime
 
     @staticmethod
-    def of(target: Target, judged: Judge, items: Sequence[Item], span: int, clock: Clock) -> FreshLook:
+    def of(target: Observable, judged: Judge, items: Sequence[Item], span: int, clock: Clock) -> FreshLook:
         """Look at neighbouring items, and judge those that are still what was planned."""
         begun: list[datetime] = []
         seen = target.observe(items, span, lambda: begun.append(clock()))
@@ -88,6 +88,16 @@ def after_removal(
     if came.reason_class is ReasonClass.LOCKED:
         return _skipped(index, planned, at, LOCKED)
     return came
+
+
+def removed_with_settlement(index: int, planned: Item, at: datetime) -> Outcome:
+    """It goes in the transaction that records this outcome, or neither happens."""
+    return _ended(index, planned, Ending.DELETED, at)
+
+
+def named_before(index: int, planned: Item, at: datetime) -> Outcome:
+    """The same record was planned twice: when it is this one's turn it is gone."""
+    return _skipped(index, planned, at, ABSENT)
 
 
 def held(index: int, planned: Item, at: datetime) -> Outcome:

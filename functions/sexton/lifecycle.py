@@ -56,10 +56,14 @@ class NoLifecycleRule:
 
 def rule_for(policy: Policy) -> LifecycleRules | NoLifecycleRule:
     """The Lifecycle rules that would do for free what the policy does, or why there are none."""
+    if not policy.of_bucket:
+        return NoLifecycleRule(
+            ("the policy is about a table: DynamoDB's TTL removes by a timestamp, without a record",)
+        )
     reasons = tuple(_obstacles(policy))
     if reasons:
         return NoLifecycleRule(reasons)
-    prefixes = policy.source.prefixes
+    prefixes = policy.s3.prefixes
     names = [policy.id] if len(prefixes) == 1 else [f"{policy.id}-{number}" for number in range(1, len(prefixes) + 1)]
     rules = tuple(_rule(name, prefix, policy) for name, prefix in zip(names, prefixes, strict=True))
     return LifecycleRules(rules, tuple(_differences(policy)))
@@ -79,7 +83,7 @@ def _obstacles(policy: Policy) -> Iterator[str]:
 
 
 def _source_obstacles(policy: Policy) -> Iterator[str]:
-    source = policy.source
+    source = policy.s3
     given = source.model_dump(exclude_defaults=True)
     for name in sorted(given.keys() - _SOURCE_FIELDS):
         yield f"source.{name}: a Lifecycle rule has no form for it"
@@ -105,8 +109,8 @@ def _rule(name: str, prefix: str, policy: Policy) -> dict[str, object]:
     return {
         "ID": name,
         "Status": "Enabled",
-        "Filter": _filter(prefix, policy.source.include),
-        **_actions(policy.source, policy.retain.rest // DAY),
+        "Filter": _filter(prefix, policy.s3.include),
+        **_actions(policy.s3, policy.retain.rest // DAY),
     }
 
 
@@ -141,8 +145,8 @@ def _differences(policy: Policy) -> Iterator[str]:
             "On a versioned bucket it places delete markers, as this policy does; noncurrent versions stay until a"
             " NoncurrentVersionExpiration rule, or a policy that purges, removes them."
         )
-    if policy.source.versions == "noncurrent":
-        kept = "" if policy.source.purge_markers else ", and noncurrent delete markers"
+    if policy.s3.versions == "noncurrent":
+        kept = "" if policy.s3.purge_markers else ", and noncurrent delete markers"
         yield f"It removes noncurrent versions named null too{kept}, which this policy keeps."
-    if policy.source.purge_markers:
+    if policy.s3.purge_markers:
         yield "It removes a delete marker as soon as nothing lies behind it, however young the marker is."

@@ -25,6 +25,11 @@ class CurrentObjects:
     bucket: Bucket
     prefixes: Sequence[str]
 
+    @property
+    def ranges(self) -> int:
+        """One for each prefix."""
+        return len(self.prefixes)
+
     def page(self, place: Place) -> Page:
         """One call of ListObjectsV2."""
         listing = self.bucket.list(self.prefixes[place.prefix], place.start_after)

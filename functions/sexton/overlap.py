@@ -25,9 +25,7 @@ class LifecycleRule:
 
     def touches(self, policy: Policy) -> bool:
         """Whether some key could be under its prefix and the policy's."""
-        return any(
-            prefix.startswith(self.prefix) or self.prefix.startswith(prefix) for prefix in policy.source.prefixes
-        )
+        return any(prefix.startswith(self.prefix) or self.prefix.startswith(prefix) for prefix in policy.s3.prefixes)
 
 
 def overlaps(policy: Policy, rules: Sequence[LifecycleRule]) -> Iterator[str]:
@@ -58,10 +56,10 @@ def about(policy: Policy) -> timedelta:
 
 def _days(policy: Policy, rule: LifecycleRule) -> int | None:
     """After how many days the rule removes items of the policy's kind."""
-    if policy.source.kind == "s3_uploads":
+    if policy.s3.kind == "s3_uploads":
         return rule.aborts_after
-    if policy.source.versions == "current":
+    if policy.s3.versions == "current":
         return rule.expires_after
-    if rule.noncurrent_after is None and policy.source.purge_markers and rule.removes_markers:
+    if rule.noncurrent_after is None and policy.s3.purge_markers and rule.removes_markers:
         return 0
     return rule.noncurrent_after

@@ -13,22 +13,24 @@ from typing import TypeVar
 from sexton import job_transitions, keys, part, receipts, run_transitions
 from sexton.approval import reasons_to_wait
 from sexton.controls import Controls
-from sexton.decision import Decision, judge
+from sexton.decision import UNREADABLE, Decision, judge
 from sexton.errors import CallFailed, LeaseLost, ReasonClass, SourceRefused
 from sexton.item import Item, rfc3339
 from sexton.judging import judge_all
 from sexton.ledger import Ledger
 from sexton.policy import MAX_PARTS, Policy
-from sexton.ports import Bucket, Buckets, Clock, Evidence, TimeLeft, Token
+from sexton.ports import Clock, Evidence, Stores, TimeLeft, Token
 from sexton.run import Cursor, Place, Run, RunState
 from sexton.run_transitions import PLANNER_LEASE
 from sexton.table import Applied, Check, Refused, Write
 from sexton.target import Page
-from sexton.targets import refuse_unfit, target_of
+from sexton.targets import refuse_unfit_source, target_of
 
 T = TypeVar("T")
 
 LOOK_AT_CONTROLS = timedelta(seconds=15)  # a pause beats planning within half a minute, a page of a listing included
+UNREADABLE_KEPT = 100  # keys of records whose timestamp cannot be read
+UNREADABLE_TEXT = 8_192  # characters of them together
 RESERVE = timedelta(seconds=30)  # of the function's time, to write the last part and put the lease down
 
 
@@ -55,6 +57,12 @@ class Scan:
     pending: list[Item] = field(default_factory=list)
     span: int = 0  # objects listed since the first pending item, it included
     span_to_last: int = 0  # the same, up to the last pending item
+    unreadable: list[str] = field(default_factory=list)  # keys of records, of the whole run: the first of them
+
+    def note_unreadable(self, key: str) -> None:
+        """Keep the key for the plan's list, as long as that is short: the run's row carries it."""
+        if len(self.unreadable) < UNREADABLE_KEPT and sum(map(len, self.unreadable)) + len(key) <= UNREADABLE_TEXT:
+            self.unreadable.append(key)
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class Planning:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Buckets
+    stores: Stores
     clock: Clock
     token: Token
     time_left: TimeLeft
@@ -109,21 +117,24 @@ class Planning:
 
     def _check_source(self, run: Run, policy: Policy, token: str) -> Run:
         """Refuse a source on which the policy would do other than it says."""
-        bucket = self._bucket(policy)
-        versioned = refuse_unfit(policy, _refusing(bucket.versioning))
+        versioned = _refusing(partial(refuse_unfit_source, policy, self.stores), policy.source.place)
         self._held(self.ledger.table.write(run_transitions.note_versioning(run, token, versioned, self.token())))
         return run.model_copy(update={"versioned": versioned})
 
-    def _bucket(self, policy: Policy) -> Bucket:
-        return self.bucket(policy.source.bucket, policy.source.account)
-
     def _scan(self, run: Run, policy: Policy, token: str) -> None:
-        judged, target = judge(policy, run.cutoff), target_of(policy, self._bucket(policy))
+        judged, target = judge(policy, run.cutoff), target_of(policy, self.stores, run.cutoff)
         scan = self._scan_from(run)
         place: Place = run.cursor
-        while place.prefix < len(policy.source.prefixes):
-            page = _refusing(partial(target.page, place))
-            self._take(run, policy, token, scan, page, _refusing(partial(judge_all, target, judged, page.items)))
+        while place.prefix < target.ranges:
+            page = _refusing(partial(target.page, place), policy.source.place)
+            self._take(
+                run,
+                policy,
+                token,
+                scan,
+                page,
+                _refusing(partial(judge_all, target, judged, page.items), policy.source.place),
+            )
             place = page.next
             if page.ends_range:  # a job's items are neighbours: no part reaches from one prefix into the next
                 self._flush(run, token, scan, place)
@@ -146,7 +157,9 @@ class Planning:
         """What is durable of the scan so far."""
         now = self.clock()
         controls = self.ledger.controls()
-        return Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, now, controls, now)
+        scan = Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, now, controls, now)
+        scan.unreadable.extend(run.unreadable)
+        return scan
 
     def _take(
         self, run: Run, policy: Policy, token: str, scan: Scan, page: Page, judged: Sequence[tuple[Item, Decision]]
@@ -155,6 +168,8 @@ class Planning:
         for index, (item, decision) in enumerate(judged):
             scan.seen[decision.reason] += 1
             scan.span += 1
+            if decision is UNREADABLE:
+                scan.note_unreadable(item.key)
             if decision.action != "remove":
                 continue
             if not scan.pending:
@@ -175,8 +190,8 @@ class Planning:
         if planning_exceeded(run, policy, scan.controls, now):
             raise SourceRefused(
                 "planning_exceeded",
-                f"planning took longer than the policy's max_planning after {sum(scan.scanned.values())} objects; "
-                "narrow its prefixes or raise limits.max_planning",
+                f"planning took longer than the policy's max_planning after {sum(scan.scanned.values())} items; "
+                f"{policy.source.narrower} or raise limits.max_planning",
             )
         if self.time_left() < RESERVE:
             self._flush(run, token, scan, here)
@@ -195,7 +210,11 @@ class Planning:
         size = scan.size + sum(item.size for item in scan.pending)
         cursor = Cursor.at(to, scan.cursor.part + len(writes))
         now = self.clock()
-        writes.append(run_transitions.advance(run, token, cursor, dict(scanned), planned, size, now, self.token()))
+        writes.append(
+            run_transitions.advance(
+                run, token, cursor, dict(scanned), planned, size, now, self.token(), scan.unreadable
+            )
+        )
         self._held(self.ledger.table.transact(writes) if len(writes) > 1 else self._write_one(writes[0]))
         scan.cursor, scan.scanned, scan.planned, scan.size, scan.written_at = cursor, scanned, planned, size, now
         scan.seen, scan.pending = Counter(), []
@@ -208,9 +227,11 @@ class Planning:
         if scan.cursor.part > MAX_PARTS:
             raise SourceRefused(
                 "planning_exceeded",
-                f"the plan has more than {MAX_PARTS + 1} parts; raise job_size or narrow the prefixes",
+                f"the plan has more than {MAX_PARTS + 1} parts; raise job_size or let the policy mean less",
             )
-        made = part.build(f"000{scan.cursor.part:05d}", scan.pending, scan.span_to_last)
+        # Records are found in no order of their keys; what asks for one key takes a part for ordered.
+        items = sorted(scan.pending, key=lambda item: item.key)
+        made = part.build(f"000{scan.cursor.part:05d}", items, scan.span_to_last)
         part_key = keys.part(run.run_id, made.seq, made.sha256)
         # Taken already means that a planner died between part and row: the key holds the hash, so it is the same.
         self.evidence.put_once(part_key, made.lines)
@@ -273,14 +294,14 @@ def planning_exceeded(run: Run, policy: Policy, controls: Controls, now: datetim
     return now - began > policy.limits.max_planning
 
 
-def _refusing(call: Callable[[], T]) -> T:
+def _refusing(call: Callable[[], T], place: str) -> T:
     """A source that says no for good is refused; everything else may go through later."""
     try:
         return call()
     except CallFailed as failed:
         if failed.failure.reason_class in (ReasonClass.PERMANENT, ReasonClass.GONE):
             raise SourceRefused(
-                "source_refused", f"the bucket cannot be read: {failed}; {failed.failure.next_action}"
+                "source_refused", f"{place} cannot be read: {failed}; {failed.failure.next_action}"
             ) from failed
         raise
 
@@ -300,6 +321,7 @@ def write_plan(ledger: Ledger, evidence: Evidence, run: Run) -> None:
         "scanned": run.scanned,
         "planned": run.planned,
         "planned_bytes": run.planned_bytes,
+        **({"unreadable": list(run.unreadable)} if run.unreadable else {}),
         "parts": [
             {
                 "seq": job.seq,

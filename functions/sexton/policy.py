@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from sexton.duration import FixedDuration, to_text
@@ -32,6 +33,7 @@ from sexton.limits import SHORTEST_MAX_AGE, Limits
 from sexton.policy_check import explain, missing
 from sexton.policy_file import PolicyFile, read_policy_file
 from sexton.problem import CHECKED, PolicyError, Problem, refused
+from sexton.record_source import RecordSource
 from sexton.retain import Retain, RetainField
 from sexton.retry import worst_wait
 from sexton.schedule import Schedule, Zone
@@ -62,7 +64,22 @@ AgeFrom = Annotated[
 ]
 
 # What each kind of source can have done to its items.
-ACTIONS = {"s3": ("expire", "purge"), "s3_uploads": ("abort",)}
+ACTIONS = {"s3": ("expire", "purge"), "s3_uploads": ("abort",), "dynamodb": ("delete",)}
+
+# A transaction has 100 actions at most: so many records, the settlement of their job, and one to spare.
+MOST_RECORDS = 98
+
+
+def _source_kind(value: object) -> str:
+    """Which of the two a given `source` means; what is neither is refused as a bucket's."""
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return "dynamodb" if kind == "dynamodb" else "s3"
+
+
+Source = Annotated[
+    Annotated[S3Source, Tag("s3")] | Annotated[RecordSource, Tag("dynamodb")],
+    Discriminator(_source_kind),
+]
 
 
 class Policy(BaseModel):
@@ -81,15 +98,23 @@ class Policy(BaseModel):
     mode: Literal["report", "enforce"] = "report"
     approval: Literal["first", "always", "none"] = "first"
     approvers: Annotated[StrictInt, Field(ge=1, le=2)] = 1
-    source: S3Source
+    source: Source
     retain: RetainField
     short_retention: Annotated[StrictBool, CHECKED] = False
     age_from: Annotated[AgeFrom, CHECKED] = "last_modified"
-    action: Annotated[Literal["expire", "purge", "abort"], CHECKED] = "expire"
+    action: Annotated[Literal["expire", "purge", "abort", "delete"], CHECKED] = "expire"
     recovery: Annotated[Literal["versioning", "backup", "none"] | None, CHECKED] = None
     limits: Limits = Limits()
     slo: Annotated[FixedDuration, CHECKED] = timedelta(days=1)
     job_size: Annotated[StrictInt, Field(ge=1, le=1000), CHECKED] = 1000
+
+    @model_validator(mode="before")
+    @classmethod
+    def _jobs_of_records_are_small(cls, given: Any) -> Any:
+        """Left out, the size of a job of records is the largest that one transaction takes."""
+        if isinstance(given, dict) and _source_kind(given.get("source")) == "dynamodb":
+            return {"job_size": MOST_RECORDS, **given}
+        return given
 
     # Fields are checked against each other one by one, in their order, each with those before it that are good in
     # themselves (`info.data`): so that nothing that is wrong hides anything else.
@@ -109,7 +134,11 @@ class Policy(BaseModel):
     @field_validator("age_from")
     @classmethod
     def _age_readable(cls, age_from: object, info: ValidationInfo) -> object:
-        source: S3Source | None = info.data.get("source")
+        source: S3Source | RecordSource | None = info.data.get("source")
+        if isinstance(source, RecordSource):
+            if age_from != "last_modified":
+                raise refused("the age of a record counts from its source.timestamp", "no age_from")
+            return age_from
         if source and isinstance(age_from, TagDate) and source.kind == "s3_uploads":
             raise refused("an incomplete upload has no tags", "age_from: last_modified")
         if source and source.versions == "noncurrent" and age_from != "last_modified":
@@ -119,12 +148,13 @@ class Policy(BaseModel):
     @field_validator("action")
     @classmethod
     def _action_fits(cls, action: str, info: ValidationInfo) -> str:
-        source: S3Source | None = info.data.get("source")
+        source: S3Source | RecordSource | None = info.data.get("source")
         if source is None:
             return action
-        fitting = ("purge",) if source.versions == "noncurrent" else ACTIONS[source.kind]
+        noncurrent = isinstance(source, S3Source) and source.versions == "noncurrent"
+        fitting = ("purge",) if noncurrent else ACTIONS[source.kind]
         if action not in fitting:
-            what = "noncurrent versions" if source.versions == "noncurrent" else f"source kind {source.kind}"
+            what = "noncurrent versions" if noncurrent else f"source kind {source.kind}"
             raise refused(f"action {action} is not for {what}", " or ".join(fitting))
         return action
 
@@ -143,6 +173,15 @@ class Policy(BaseModel):
                 "recovery: backup or none",
             )
         return recovery
+
+    @field_validator("limits")
+    @classmethod
+    def _share_of_something(cls, limits: Limits, info: ValidationInfo) -> Limits:
+        source: S3Source | RecordSource | None = info.data.get("source")
+        if source and source.shows_only_due and limits.max_share is not None:
+            what = "limits.max_share says nothing where a query stops at the cutoff: all that it shows is due"
+            raise refused(what, "limits.max_items, or source.scan instead of partitions", at="max_share")
+        return limits
 
     @field_validator("slo")
     @classmethod
@@ -171,6 +210,14 @@ class Policy(BaseModel):
 
     @field_validator("job_size")
     @classmethod
+    def _records_fit_a_transaction(cls, job_size: int, info: ValidationInfo) -> int:
+        if isinstance(info.data.get("source"), RecordSource) and job_size > MOST_RECORDS:
+            what = f"job_size {job_size} is more records than one transaction takes beside their job's settlement"
+            raise refused(what, f"{MOST_RECORDS} or less")
+        return job_size
+
+    @field_validator("job_size")
+    @classmethod
     def _parts_can_be_numbered(cls, job_size: int, info: ValidationInfo) -> int:
         limits: Limits | None = info.data.get("limits")
         if limits and limits.max_items > MAX_PARTS * job_size:
@@ -181,6 +228,17 @@ class Policy(BaseModel):
                 at="..limits.max_items",
             )
         return job_size
+
+    @property
+    def s3(self) -> S3Source:
+        """The source of a policy that is about a bucket; only to be asked of one."""
+        assert isinstance(self.source, S3Source), f"policy {self.id} is about {self.source.place}"
+        return self.source
+
+    @property
+    def of_bucket(self) -> bool:
+        """Whether it is about a bucket."""
+        return isinstance(self.source, S3Source)
 
     @property
     def can_be_undone(self) -> bool:
@@ -277,9 +335,9 @@ def _two_accounts(found: Iterable[tuple[PolicyFile, Policy | None]]) -> list[Pro
     first: dict[str, tuple[PolicyFile, str | None]] = {}
     problems = []
     for file, policy in found:
-        if policy is None:
+        if policy is None or not policy.of_bucket:
             continue
-        bucket, account = policy.source.bucket, policy.source.account
+        bucket, account = policy.s3.bucket, policy.s3.account
         there, theirs = first.setdefault(bucket, (file, account))
         if theirs != account:
             what = f"bucket {bucket} is of {_whose(account)} here, and of {_whose(theirs)} in {there.path}"
@@ -291,17 +349,19 @@ def _whose(account: str | None) -> str:
     return f"account {account}" if account else "the stack's own account"
 
 
-def refuse_own(policies: Iterable[Policy], own_buckets: Collection[str]) -> None:
-    """Raise PolicyError if a policy's source is one of Sexton's own buckets, which nothing may empty."""
-    own = [policy for policy in policies if policy.source.bucket in own_buckets]
+def refuse_own(policies: Iterable[Policy], own_buckets: Collection[str], own_tables: Collection[str] = ()) -> None:
+    """Raise PolicyError if a policy's source is one of Sexton's own buckets or tables, which nothing may empty."""
+    own = [problem for policy in policies if (problem := _own(policy, own_buckets, own_tables))]
     if own:
-        raise PolicyError(
-            [
-                Problem(
-                    f"policy {policy.id}",
-                    f"source.bucket {policy.source.bucket!r} is Sexton's own evidence",
-                    "a bucket that is yours to clean",
-                )
-                for policy in own
-            ]
-        )
+        raise PolicyError(own)
+
+
+def _own(policy: Policy, own_buckets: Collection[str], own_tables: Collection[str]) -> Problem | None:
+    where = f"policy {policy.id}"
+    if isinstance(policy.source, RecordSource):
+        table = policy.source.table
+        what = f"source.table {table!r} is Sexton's own ledger"
+        return Problem(where, what, "a table that is yours to clean") if table in own_tables else None
+    bucket = policy.source.bucket
+    what = f"source.bucket {bucket!r} is Sexton's own evidence"
+    return Problem(where, what, "a bucket that is yours to clean") if bucket in own_buckets else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import zip_longest
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Tag
 from pydantic_core import ErrorDetails
 
 from sexton.policy_file import Place, PolicyFile
@@ -21,6 +22,12 @@ EXAMPLES: Mapping[str, str] = {
     "kind": "s3",
     "bucket": "the-buckets-name",
     "prefixes": "['app/']",
+    "table": "the-tables-name",
+    "timestamp": "{attribute: due_at, format: epoch_s}",
+    "attribute": "due_at",
+    "format": "epoch_s, epoch_ms or iso8601",
+    "date": "'due#%Y-%m-%d'",
+    "since": "'2026-01-01'",
     "retain": "P30D",
     "key_date": "'dt=%Y-%m-%d'",
 }
@@ -64,7 +71,7 @@ def _meant(place: Place, validated: Place, at: str) -> Place:
 def _told(file: PolicyFile, model: type[BaseModel], place: Place, error: ErrorDetails) -> tuple[str, str]:
     kind, context, name = error["type"], error.get("ctx", {}), _dotted(place)
     if kind == "extra_forbidden":
-        return f"there is no field {name}", _near(str(place[-1]), field_names(model, place[:-1]))
+        return f"there is no field {name}", _near(str(place[-1]), field_names(model, error["loc"][:-1]))
     if kind == "literal_error":
         expected = context["expected"]
         return f"{name} cannot be {_input(file, place, error)}", f"{place[-1]}: {expected}".replace("'", "")
@@ -95,10 +102,19 @@ def _near(name: str, known: list[str]) -> str:
 
 def field_names(model: type[BaseModel], place: Place) -> list[str]:
     """The names of the fields that a model has at a place inside it."""
-    for step in place:
+    for step, tag in zip_longest(place, place[1:]):
         if step in model.model_fields:
-            model = _model_in(model.model_fields[str(step)].annotation) or model
+            annotation = model.model_fields[str(step)].annotation
+            model = _tagged(annotation, tag) or _model_in(annotation) or model
     return list(model.model_fields)
+
+
+def _tagged(annotation: object, tag: object) -> type[BaseModel] | None:
+    """The model of a union that a step of an error's place names by its tag."""
+    for part in typing.get_args(annotation):
+        if any(isinstance(each, Tag) and each.tag == tag for each in getattr(part, "__metadata__", ())):
+            return _model_in(part)
+    return None
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from sexton.attributes import Attributes
 from sexton.errors import Failure
 from sexton.item import Item, ItemId
-from sexton.table import Check, Key, Row, Write, Written
+from sexton.record_source import RecordSource
+from sexton.table import Check, Delete, Key, Row, Write, Written
 
 Clock = Callable[[], datetime]  # aware, UTC
 Token = Callable[[], str]  # a new unique id each time
@@ -43,8 +45,11 @@ class Table(Protocol):
     def write(self, write: Write) -> Written:
         """Apply one conditional write; Refused carries the row it met."""
 
-    def transact(self, writes: Sequence[Write | Check]) -> Written:
-        """Apply all or none (at most 100); Refused carries index and row of the first that did not hold."""
+    def transact(self, writes: Sequence[Write | Check | Delete]) -> Written:
+        """Apply all or none (at most 100); Refused carries index and row of the first that did not hold.
+
+        Of a refused Delete there is no row: a record is none of ours to carry about.
+        """
 
     def query(self, pk: str, prefix: str = "", after: str | None = None, descending: bool = False) -> Rows:
         """Rows of a partition whose sort key starts with `prefix`, in order, strongly consistent.
@@ -186,6 +191,87 @@ class Buckets(Protocol):
 
     def __call__(self, name: str, account: str | None = None, /) -> Bucket:
         """The bucket of that name, if it belongs to the account; of the stack's own where none is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as a read showed it: its primary key, and of what was asked for whatever it has.
+
+    `after`: the key that a listing goes on after.
+    """
+
+    key: Attributes
+    values: Attributes
+    after: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """A page of records. One that shows nothing is the end only if there is no `next`.
+
+    `record_bytes`: about how large each record is, by the capacity that reading the page took.
+    """
+
+    records: Sequence[Record]
+    next: Attributes | None
+    record_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShape:
+    """The key of a table or an index. `projected`: the attributes that it shows, None for all."""
+
+    partition: str
+    sort: str | None = None
+    projected: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """How a table is keyed; `types` are those of all key attributes: `S`, `N` or `B`."""
+
+    keys: KeyShape
+    indexes: Mapping[str, KeyShape]
+    types: Mapping[str, str]
+
+
+class RecordTable(Protocol):
+    """One table with records, of which only keys and what a source judges by are ever read."""
+
+    def shape(self) -> TableShape:
+        """How it is keyed."""
+
+    def query(
+        self, source: RecordSource, partition: str, cutoff: datetime, after: Attributes | None = None
+    ) -> RecordPage | None:
+        """One page of a partition whose timestamps can lie before the cutoff, ascending; eventually consistent.
+
+        It waits where the source's read capacity is used up; None where that would take long: to be asked again.
+        """
+
+    def scan(self, source: RecordSource, starts: Mapping[int, Attributes | None]) -> Mapping[int, RecordPage]:
+        """One page of each of these segments, all at once; waits as `query` does, and then has none."""
+
+    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
+        """The records that there are of these keys, strongly consistent, in no order."""
+
+    def request_timeout(self) -> timedelta:
+        """The longest that one call may take."""
+
+
+class RecordTables(Protocol):
+    """Tables with records."""
+
+    def __call__(self, name: str, /) -> RecordTable:
+        """The table of that name in the stack's account and region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where items lie: buckets and tables."""
+
+    bucket: Buckets
+    records: RecordTables
 
 
 class Discovery(Protocol):

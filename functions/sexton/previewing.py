@@ -12,12 +12,13 @@ from sexton.errors import Failure
 from sexton.item import Item
 from sexton.judging import FreshLook
 from sexton.ledger import Ledger
+from sexton.markers import PlacedMarkers
 from sexton.policy import Policy
 from sexton.ports import Buckets, Clock, Evidence
 from sexton.reading import deployed_policies, policy_of
 from sexton.receipts import Receipts
 from sexton.run import Run
-from sexton.targets import judge_of, target_of_run
+from sexton.targets import judge_of
 from sexton.undoing import check, places
 
 SHOWN = 5  # keys of each kind that a preview names
@@ -98,7 +99,7 @@ class Previewing:
         if not found.markers:
             return
         undo = run.model_copy(update={"undoes": run.run_id})
-        target = target_of_run(policy, undo, self.bucket(policy.source.bucket, policy.source.account))
+        target = PlacedMarkers(self.bucket(policy.s3.bucket, policy.s3.account))
         fresh = FreshLook.of(target, judge_of(policy, undo), found.markers, found.span, self.clock)
         for index, marker in enumerate(found.markers):
             counts.add(_fate(fresh, index, marker), marker.key)

@@ -27,7 +27,7 @@ from sexton.run import AT_WORK, ATTENTION, SEXTON, WAITING, Change, Run, RunStat
 from sexton.settling import BREAKER, EFFECT_UNKNOWN, EVIDENCE_ALTERED
 from sexton.starting import Policies
 from sexton.table import Applied, Refused, Row, Write
-from sexton.target import Target
+from sexton.target import AnyTarget, AtomicTarget
 from sexton.targets import judge_of
 
 FINISHED_TO_JUDGE = 20  # jobs, before their dead ones are a share of anything
@@ -44,7 +44,7 @@ class Reconciling:
 
     ledger: Ledger
     evidence: Evidence
-    target: Callable[[Policy, Run], Target]
+    target: Callable[[Policy, Run], AnyTarget]
     discovery: Discovery
     gauges: Gauges
     closing: Closing
@@ -242,9 +242,12 @@ class Reconciling:
         if not job.maybe_done:
             return NOTHING, None
         policy = policy_of(self.evidence, run, deployed)
+        target = self.target(policy, run)
+        if isinstance(target, AtomicTarget):  # what has no record did not happen
+            return NOTHING, None
         opened = open_items(self.evidence, job)
         items, judged = [item for _, item in opened], judge_of(policy, run)
-        fresh = FreshLook.of(self.target(policy, run), judged, items, job.span, self.clock)
+        fresh = FreshLook.of(target, judged, items, job.span, self.clock)
         found = [fresh.ended(index, planned, maybe_done=True) for index, planned in opened]
         ended = [each for each in found if isinstance(each, Outcome)]
         unseen = next((_cannot_tell(each) for each in found if isinstance(each, Failure)), None)

@@ -149,7 +149,7 @@ class Rehearsing:
         return Tidied(policy=policy.id, done=tuple(steps.done), left_behind=left, unverified=steps.unverified)
 
     def _rub_out(self, steps: Steps) -> None:
-        removed = rub_out(self.deployment, steps.policy, steps.policy.source.prefixes[0])
+        removed = rub_out(self.deployment, steps.policy, steps.policy.s3.prefixes[0])
         if removed:
             steps.did(f"removed {removed} versions of canaries")
 
@@ -209,7 +209,7 @@ class Rehearsing:
         return choose(deployed_policies(self.deployment.ledger, self.deployment.evidence), named)
 
     def _refuse_unfit_stage(self, policy: Policy) -> None:
-        bucket = policy.source.bucket
+        bucket = policy.s3.bucket
         if self.deployment.bucket(bucket).versioning() != "Enabled":
             raise NotRehearsed("no_versions", f"bucket {bucket} is not versioned, so nothing could be undone there")
         self._refuse_others_objects(policy)
@@ -219,9 +219,9 @@ class Rehearsing:
 
     def _refuse_others_objects(self, policy: Policy) -> None:
         """The prefix must hold nothing: this is what keeps a rehearsal off everybody's objects."""
-        prefix, found = policy.source.prefixes[0], None
+        prefix, found = policy.s3.prefixes[0], None
         for item in listed(self.deployment, policy, prefix):
-            found = policy.source.address(item.key)
+            found = policy.s3.address(item.key)
             if not canary.is_canary(prefix, item.key):
                 raise NotRehearsed(
                     "not_only_canaries",
@@ -240,7 +240,7 @@ class Rehearsing:
         controls = self.deployment.ledger.controls()
         if controls.paused(policy.id):
             raise NotRehearsed("paused", f"{policy.id}, or all, is paused: `sexton resume` first")
-        held = controls.hold_on(policy.source.address(policy.source.prefixes[0]))
+        held = controls.hold_on(policy.s3.address(policy.s3.prefixes[0]))
         if held is not None:
             raise NotRehearsed("prefix_held", f"{held.scope} is held: `sexton hold release` first")
 
@@ -254,7 +254,7 @@ class Rehearsing:
         for hold in controls.holds:
             if hold.active and hold.scope.startswith(_place(policy)):
                 yield f"{hold.scope} is held: sexton hold release {hold.scope}"
-        if any(True for _ in listed(self.deployment, policy, policy.source.prefixes[0])):
+        if any(True for _ in listed(self.deployment, policy, policy.s3.prefixes[0])):
             yield f"canaries under {_place(policy)}"
         for run in listed_runs(self.deployment.ledger):
             if run.policy == policy.id and not run.closed:
@@ -271,7 +271,7 @@ class Rehearsing:
 
 
 def _place(policy: Policy) -> str:
-    return policy.source.address(policy.source.prefixes[0])
+    return policy.s3.address(policy.s3.prefixes[0])
 
 
 def _chosen(only: Sequence[str]) -> list[str]:

@@ -143,7 +143,7 @@ def hold_mid_run(steps: Steps) -> None:
     steps.came(steps.closed(view.run_id), deleted=len(put) - len(held), skipped={"held": len(held)}, dead={})
     steps.there(held)
     steps.gone(put.keys() - held.keys())
-    steps.release(steps.policy.source.address(f"{steps.folder}held-"))
+    steps.release(steps.policy.s3.address(f"{steps.folder}held-"))
 
 
 def undo(steps: Steps) -> None:
@@ -153,7 +153,7 @@ def undo(steps: Steps) -> None:
     run_id = steps.start()
     steps.came(steps.closed(run_id), deleted=len(put), skipped={}, dead={})
     steps.gone(put)
-    scope = steps.policy.source.address(steps.policy.source.prefixes[0])
+    scope = steps.policy.s3.address(steps.policy.s3.prefixes[0])
     steps.restoring.later(f"{scope} released", lambda: steps.release(scope))
     started = steps.change("run_undo", run_id=run_id)
     undo_id = str(started["run_id"])

@@ -73,7 +73,10 @@ def refuse_unfit(policy: Policy) -> None:
 
 def unfit(policy: Policy) -> Iterator[str]:
     """What a policy would have to say, and does not."""
-    source, limits = policy.source, policy.limits
+    if not policy.of_bucket:
+        yield "a bucket as its source"
+        return
+    source, limits = policy.s3, policy.limits
     rules = {
         "mode: enforce": policy.mode == "enforce",
         "approval: none, and one approver": policy.approval == "none" and policy.approvers == 1,

@@ -118,7 +118,7 @@ class Steps:
     @property
     def folder(self) -> str:
         """What the keys of this rehearsal's canaries begin with."""
-        return f"{canary.folder(self.policy.source.prefixes[0], self.rehearsal_id)}{self.name}/"
+        return f"{canary.folder(self.policy.s3.prefixes[0], self.rehearsal_id)}{self.name}/"
 
     def put(self, names: Iterable[str]) -> dict[str, bytes]:
         """Put canaries, and wait until they have had their time; their contents by key."""
@@ -132,7 +132,7 @@ class Steps:
 
     def rewrite(self, key: str, content: bytes) -> None:
         """Put one canary, or what a later writer would put there."""
-        self.backstage.canaries.put(self.policy.source.bucket, key, content)
+        self.backstage.canaries.put(self.policy.s3.bucket, key, content)
 
     def versions(self) -> dict[str, list[Item]]:
         """Versions and delete markers of the canaries by key, the newest first."""
@@ -152,7 +152,7 @@ class Steps:
     def there(self, contents: Mapping[str, bytes]) -> None:
         """Expect each to be there with these bytes."""
         for key, content in contents.items():
-            now = self.backstage.canaries.read(self.policy.source.bucket, key)
+            now = self.backstage.canaries.read(self.policy.s3.bucket, key)
             self.expect(now == content, f"{key} is there, byte for byte", "nothing" if now is None else "other bytes")
 
     def remove_canaries(self) -> None:
@@ -215,7 +215,7 @@ class Steps:
 
     def hold(self, prefix: str) -> None:
         """Hold what is under a prefix of the bucket."""
-        scope = self.policy.source.address(prefix)
+        scope = self.policy.s3.address(prefix)
         self.restoring.later(f"{scope} released", lambda: self.release(scope))
         self.change("hold_add", scope=scope)
         self.did(f"held {scope}")
@@ -362,7 +362,7 @@ def is_of(letter: DeadMessage, run_id: str) -> bool:
 
 def listed(deployment: Deployment, policy: Policy, prefix: str) -> Iterable[Item]:
     """Every version and delete marker under a prefix of the policy's bucket, the newest of a key first."""
-    bucket, key, version, more = deployment.bucket(policy.source.bucket), "", "", True
+    bucket, key, version, more = deployment.bucket(policy.s3.bucket), "", "", True
     while more:
         page = bucket.list_versions(prefix, key, version)
         yield from page.items
@@ -371,14 +371,14 @@ def listed(deployment: Deployment, policy: Policy, prefix: str) -> Iterable[Item
 
 def rub_out(deployment: Deployment, policy: Policy, prefix: str) -> int:
     """Remove every version and delete marker of canaries under a prefix; how many. Raises Unmet where one stays."""
-    scope = policy.source.prefixes[0]
+    scope = policy.s3.prefixes[0]
 
     def canaries() -> list[Item]:
         return [item for item in listed(deployment, policy, prefix) if canary.is_canary(scope, item.key)]
 
     found = canaries()
     for first in range(0, len(found), RUBBED_OUT):
-        deployment.bucket(policy.source.bucket).remove_versions(found[first : first + RUBBED_OUT])
+        deployment.bucket(policy.s3.bucket).remove_versions(found[first : first + RUBBED_OUT])
     left = canaries() if found else []
     if left:
         raise Unmet(f"{left[0].key} could not be removed (s3:DeleteObjectVersion)")

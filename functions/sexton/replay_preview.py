@@ -16,7 +16,7 @@ from sexton.ledger import Ledger
 from sexton.observing import at_once
 from sexton.outcome import Outcome
 from sexton.policy import Policy
-from sexton.ports import Buckets, Clock, Evidence
+from sexton.ports import Clock, Evidence, Stores
 from sexton.reading import open_items, policy_of
 from sexton.replaying import why_not
 from sexton.run import Run, RunId
@@ -49,7 +49,7 @@ class ReplayPreview:
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Buckets
+    stores: Stores
     clock: Clock
 
     def of_run(self, run_id: str) -> RunPreview:
@@ -96,7 +96,7 @@ class RunPreview:
         first = left[: min(at_once(len(left), job.span), MOST_TAGS if policy.needs_tags else len(left))]
         if not first:
             return Counter()
-        target = target_of_run(policy, run, self.ports.bucket(policy.source.bucket, policy.source.account))
+        target = target_of_run(policy, run, self.ports.stores)
         span = job.span * len(first) // len(left)
         fresh = FreshLook.of(target, judge_of(policy, run), [item for _, item in first], span, self.ports.clock)
         return Counter(self._named(job, run, policy, fresh, index, item) for index, item in first)

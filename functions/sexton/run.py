@@ -155,6 +155,7 @@ class Run(BaseModel):
     planner_until: Instant | None = None
     cursor: Cursor = Cursor()
     scanned: dict[str, int] = Field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()  # keys of records, the first of them
     planned: int = 0
     planned_bytes: int = 0
     jobs: int = 0

@@ -159,7 +159,15 @@ def _planning(token: str) -> tuple[Condition, ...]:
 
 
 def advance(
-    run: Run, token: str, cursor: Cursor, scanned: dict[str, int], planned: int, size: int, now: datetime, write_id: str
+    run: Run,
+    token: str,
+    cursor: Cursor,
+    scanned: dict[str, int],
+    planned: int,
+    size: int,
+    now: datetime,
+    write_id: str,
+    unreadable: Sequence[str] = (),
 ) -> Write:
     """planning: move the cursor with the counts up to it, renew the lease; planner's lease and state = planning."""
     return Write(
@@ -173,6 +181,7 @@ def advance(
             "planned_bytes": size,
             "jobs": cursor.part,
             "planner_until": ms(now + PLANNER_LEASE),
+            **({"unreadable": list(unreadable)} if unreadable else {}),
         },
     )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 
 from sexton.errors import Failure, ReasonClass
 from sexton.item import Item
 from sexton.job import MAX_SPLIT_OFF, Job, Span
 from sexton.outcome import Ending, Outcome
+from sexton.table import Delete
 
 OUT_OF_TIME = "out_of_time"
 STOPPED = "stopped"
@@ -17,6 +19,7 @@ INVALIDATED = "invalidated"
 EFFECT_UNKNOWN = "effect_unknown"
 EVIDENCE_ALTERED = "evidence_altered"
 BREAKER = "breaker"
+RECORDS_CHANGED = "records_changed"
 PARKED = (STOPPED, BREAKER)  # the events of a release whose message can go: resuming dispatches the job again
 
 
@@ -25,7 +28,9 @@ class Attempt:
     """What one attempt came to. `open` are the indexes it began with, in order, and `items` what they name.
 
     `looked` are those that it saw afresh. `whole` is the failure of a call that concerned no single key. `stop`
-    says why it ended before it was through.
+    says why it ended before it was through. `deletes` are removals that go with the settlement in one transaction, by
+    index; their outcomes, already among `outcomes`, are true only if that goes through. `looked_at`: when the oldest
+    thing that they rest on was read.
     """
 
     open: Collection[int]
@@ -35,6 +40,16 @@ class Attempt:
     looked: set[int] = field(default_factory=set)
     whole: Failure | None = None
     stop: str | None = None
+    deletes: dict[int, Delete] = field(default_factory=dict)
+    looked_at: datetime | None = None
+
+    def without_deletes(self, failure: Failure) -> Attempt:
+        """What it came to where the transaction did not go: nothing was removed, for this reason."""
+        outcomes = [each for each in self.outcomes if each.index not in self.deletes]
+        if failure.reason_class is ReasonClass.PERMANENT:
+            return replace(self, outcomes=outcomes, whole=failure, deletes={})
+        failures = {**self.failures, **dict.fromkeys(self.deletes, failure)}
+        return replace(self, outcomes=outcomes, failures=failures, deletes={})
 
     @property
     def left(self) -> list[int]:

@@ -82,9 +82,36 @@ class S3Source(BaseModel):
     include: Include = Include()
     exclude: Annotated[Exclude, CHECKED] = Exclude()
 
+    @property
+    def shows_only_due(self) -> bool:
+        """Whether finding nothing is nothing odd: a bucket's listing shows what is kept, too."""
+        return False
+
+    @property
+    def narrower(self) -> str:
+        """How to have less to list, in words."""
+        return "narrow its prefixes"
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the addresses of its items begin with."""
+        return tuple(self.address(prefix) for prefix in self.prefixes)
+
+    @property
+    def place(self) -> str:
+        """What its items lie in, as people name it."""
+        return f"bucket {self.bucket}"
+
     def address(self, key: str) -> str:
         """The address of what is under a key, as holds know it: `s3://bucket/key`."""
         return f"s3://{self.bucket}/{key}"
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _known_kind(cls, kind: Any) -> Any:
+        if isinstance(kind, str) and kind not in ("s3", "s3_uploads"):
+            raise refused(f"source.kind cannot be {kind}", "kind: s3, s3_uploads or dynamodb")
+        return kind
 
     # As in a policy, each field is checked against those before it that are good in themselves.
 

@@ -17,9 +17,11 @@ from sexton.run import AT_WORK, Change, Run, RunState
 from sexton.starting import Policies
 from sexton.table import Applied, Write
 
-SCHEME = "s3://"
-BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and the longest key
+PLACES = {  # by their schemes: what a place can be called
+    "s3://": ("bucket", re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")),
+    "dynamodb://": ("table", re.compile(r"[A-Za-z0-9_.-]{3,255}")),
+}
+LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and its longest key
 UNREACHED = "no deployed policy reaches that place, so for now this keeps nothing; is it spelled right?"
 BY_A_PERSON = "invalidated_by_person"
 
@@ -120,7 +122,7 @@ class Stopping:
 
         A place that no deployed policy reaches is held all the same, for one that is yet to come, with a warning.
         """
-        scope = _in_a_bucket(hold_scope(scope))
+        scope = _in_a_place(hold_scope(scope))
         write = control_transitions.hold(scope, self._change("held", reason, actor), self.token())
         changed = self._control(write, scope, "held", actor)
         return HoldChanged(**dict(changed), warning=None if self._reached(scope) else UNREACHED)
@@ -135,8 +137,7 @@ class Stopping:
 
     def _reached(self, scope: str) -> bool:
         """Whether a deployed policy looks at addresses that begin with the scope."""
-        sources = (policy.source for policy in self.policies.values())
-        places = (source.address(prefix) for source in sources for prefix in source.prefixes)
+        places = (place for policy in self.policies.values() for place in policy.source.scopes)
         return any(place.startswith(scope) or scope.startswith(place) for place in places)
 
     def _known(self, scope: str) -> None:
@@ -170,17 +171,24 @@ def _instead(run: Run) -> str:
     return f"; `sexton pause {run.policy}` keeps it from going on, `sexton run invalidate` ends it"
 
 
-def _in_a_bucket(scope: str) -> str:
-    """A hold on what no bucket can be named would be placed, and keep nothing. Raises NotAllowed."""
-    bucket = scope.removeprefix(SCHEME).partition("/")[0]
-    if not BUCKET.fullmatch(bucket):
-        raise NotAllowed("bad_scope", f"{bucket[:100]!r} cannot be the name of a bucket, so this would keep nothing")
+def _in_a_place(scope: str) -> str:
+    """A hold on what no bucket or table can be named would be placed, and keep nothing. Raises NotAllowed."""
+    scheme = next(each for each in PLACES if scope.startswith(each))
+    kind, names = PLACES[scheme]
+    name = scope.removeprefix(scheme).partition("/")[0]
+    if not names.fullmatch(name):
+        raise NotAllowed("bad_scope", f"{name[:100]!r} cannot be the name of a {kind}, so this would keep nothing")
     return scope
 
 
 def hold_scope(text: str) -> str:
-    """A hold's scope as it is compared: `s3://bucket/` and what keys begin with. Raises NotAllowed."""
-    bucket, slash, prefix = text.removeprefix(SCHEME).partition("/")
-    if not text.startswith(SCHEME) or not bucket or len(text.encode()) > LONGEST_SCOPE:
-        raise NotAllowed("bad_scope", f"{text[:100]!r} is no place; one looks like s3://bucket/prefix/")
-    return f"{SCHEME}{bucket}{slash or '/'}{prefix}"
+    """A hold's scope as it is compared: `s3://bucket/`, `dynamodb://table/`, and what keys begin with.
+
+    Raises NotAllowed.
+    """
+    scheme = next((each for each in PLACES if text.startswith(each)), "")
+    place, slash, prefix = text.removeprefix(scheme).partition("/")
+    if not scheme or not place or len(text.encode()) > LONGEST_SCOPE:
+        what = "one looks like s3://bucket/prefix/ or dynamodb://table/"
+        raise NotAllowed("bad_scope", f"{text[:100]!r} is no place; {what}")
+    return f"{scheme}{place}{slash or '/'}{prefix}"

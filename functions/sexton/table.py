@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sexton.attributes import Attribute, Attributes
+
 Value = Any  # str | int | bool | list | dict of these: what JSON and DynamoDB share, without floats
 Row = dict[str, Value]
 
@@ -108,6 +110,18 @@ class Check:
 
     key: Key
     when: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The removal of a record of another table, within a transaction.
+
+    Refused unless each attribute of `expected` has the value given, or is absent where that is None.
+    """
+
+    table: str
+    key: Attributes
+    expected: Mapping[str, Attribute | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sexton.errors import Failure
 from sexton.item import Item, ItemId
 from sexton.observing import Seen
 from sexton.ports import Removed
 from sexton.run import Place
+from sexton.table import Delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Page:
     ends_range: bool
 
 
-class Target(Protocol):
-    """What a run removes. Every method may raise CallFailed when a call failed as a whole."""
+class Observable(Protocol):
+    """What a run removes, to be looked at. Every method may raise CallFailed when a call failed as a whole."""
 
     def read_tags(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items with their tags; those whose tags cannot be read come without."""
@@ -41,18 +42,41 @@ class Target(Protocol):
         the last. `begun` is called whenever nothing that was read before matters, so that the look is no older.
         """
 
+    def request_timeout(self) -> timedelta:
+        """The longest that one removing call may take."""
+
+
+class Target(Observable, Protocol):
+    """What is removed by calls of its own, between the look and the settlement."""
+
     def batches(self, items: Sequence[tuple[int, Item]]) -> Iterator[Sequence[tuple[int, Item]]]:
         """The items in groups, each for one call of `remove`."""
 
     def remove(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
         """Remove one batch in one call, each item only if it is still the one given; by id what came of it."""
 
-    def request_timeout(self) -> timedelta:
-        """The longest that one call of `remove` may take."""
+
+@runtime_checkable
+class AtomicTarget(Observable, Protocol):
+    """What is removed in one transaction with the settlement of its job, so that effect and record are one fact."""
+
+    def delete(self, item: Item) -> Delete:
+        """The removal of an item that still is the one given."""
 
 
-class ListedTarget(Target, Protocol):
+class Listed(Observable, Protocol):
     """The items of one policy, which planning finds by listing them."""
+
+    @property
+    def ranges(self) -> int:
+        """How many ranges there are to list; a place of a higher number is the end."""
 
     def page(self, place: Place) -> Page:
         """List on from a place: one call, seldom two."""
+
+
+class ListedTarget(Listed, Target, Protocol):
+    """The same of what is removed by calls of its own."""
+
+
+AnyTarget = Target | AtomicTarget

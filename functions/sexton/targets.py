@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 
 from sexton.decision import NOTHING_BEHIND, PLACED, Decision, Judge, judge
 from sexton.errors import SourceRefused
@@ -10,21 +11,39 @@ from sexton.item import Item
 from sexton.markers import PlacedMarkers
 from sexton.objects import CurrentObjects
 from sexton.policy import Policy
-from sexton.ports import Bucket
+from sexton.ports import Bucket, Stores
+from sexton.record_source import RecordSource
+from sexton.records import Records, refuse_unfit_table
 from sexton.run import Place, Run
 from sexton.target import ListedTarget, Target
 from sexton.uploads import IncompleteUploads
 from sexton.versions import NoncurrentVersions
 
 
-def target_of(policy: Policy, bucket: Bucket) -> ListedTarget:
-    """The items of a policy in its bucket."""
-    return _kind(policy)(bucket, policy.source.prefixes)
+def target_of(policy: Policy, stores: Stores, cutoff: datetime) -> ListedTarget | Records:
+    """The items of a policy in its bucket or table, of which a table's are listed up to a cutoff."""
+    if isinstance(policy.source, RecordSource):
+        return Records(stores.records(policy.source.table), policy.source, cutoff)
+    return _kind(policy)(bucket_of(policy, stores), policy.s3.prefixes)
 
 
-def target_of_run(policy: Policy, run: Run, bucket: Bucket) -> Target:
+def target_of_run(policy: Policy, run: Run, stores: Stores) -> Target | Records:
     """What a run removes: the policy's items, or the delete markers that another run of it placed."""
-    return PlacedMarkers(bucket) if run.undoes else target_of(policy, bucket)
+    return PlacedMarkers(bucket_of(policy, stores)) if run.undoes else target_of(policy, stores, run.cutoff)
+
+
+def bucket_of(policy: Policy, stores: Stores) -> Bucket:
+    """The bucket of a policy that is about one."""
+    return stores.bucket(policy.s3.bucket, policy.s3.account)
+
+
+def refuse_unfit_source(policy: Policy, stores: Stores) -> bool:
+    """Whether the source keeps versions. Raises SourceRefused where the policy would do other than it says on it."""
+    if isinstance(policy.source, RecordSource):
+        refuse_unfit_table(policy.source, stores.records(policy.source.table).shape())
+        return False
+    bucket = bucket_of(policy, stores)
+    return refuse_unfit(policy, bucket.versioning())
 
 
 def judge_of(policy: Policy, run: Run) -> Judge:
@@ -50,7 +69,7 @@ def items_at(policy: Policy, bucket: Bucket, key: str) -> Iterator[Item]:
 
 def of_current_objects(policy: Policy) -> bool:
     """Whether a policy is about what a HEAD of a key shows."""
-    return policy.source.kind == "s3" and policy.source.versions == "current"
+    return policy.source.kind == "s3" and policy.s3.versions == "current"
 
 
 def _kind(policy: Policy) -> Callable[[Bucket, Sequence[str]], ListedTarget]:
@@ -61,7 +80,7 @@ def _kind(policy: Policy) -> Callable[[Bucket, Sequence[str]], ListedTarget]:
 
 def refuse_unfit(policy: Policy, versioning: str) -> bool:
     """Whether the bucket is versioned. Raises SourceRefused where the policy would do other than it says on it."""
-    name, versioned = policy.source.bucket, versioning == "Enabled"
+    name, versioned = policy.s3.bucket, versioning == "Enabled"
     if policy.source.kind == "s3_uploads":
         return versioned
     if versioning == "Suspended":
@@ -76,9 +95,9 @@ def refuse_unfit(policy: Policy, versioning: str) -> bool:
             f"the policy counts on versioning to take a deletion back, but bucket {name} has none; "
             "enable versioning on it, or write recovery: backup or none",
         )
-    if policy.source.versions == "noncurrent" and not versioned:
+    if policy.s3.versions == "noncurrent" and not versioned:
         raise SourceRefused("not_versioned", f"bucket {name} is not versioned, so it has no noncurrent versions")
-    if policy.action == "purge" and policy.source.versions == "current" and versioned:
+    if policy.action == "purge" and policy.s3.versions == "current" and versioned:
         raise SourceRefused(
             "current_versions",
             f"bucket {name} is versioned, where purging a current version would bring the one behind it back; "

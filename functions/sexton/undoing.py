@@ -94,7 +94,7 @@ class Undoing:
 
 def places(policy: Policy) -> tuple[str, ...]:
     """What an undo of a run of this policy holds: each of its prefixes."""
-    return tuple(policy.source.address(prefix) for prefix in policy.source.prefixes)
+    return tuple(policy.s3.address(prefix) for prefix in policy.s3.prefixes)
 
 
 def check(run: Run, policy: Policy, deployed: Iterable[Policy]) -> Policy:
@@ -107,11 +107,11 @@ def check(run: Run, policy: Policy, deployed: Iterable[Policy]) -> Policy:
         raise NotAllowed(
             "not_closed", f"{run.run_id} is {run.state}; wait until it is closed, or `sexton run invalidate` ends it"
         )
-    if policy.action != "expire" or policy.source.versions != "current" or policy.source.kind != "s3":
+    if policy.action != "expire" or policy.s3.versions != "current" or policy.s3.kind != "s3":
         raise NotAllowed("not_expire", f"{run.run_id} was to {policy.action}: what that removes is gone for good")
     if not run.versioned:
         raise NotAllowed(
-            "not_versioned", f"bucket {policy.source.bucket} was not versioned when {run.run_id} removed from it"
+            "not_versioned", f"bucket {policy.s3.bucket} was not versioned when {run.run_id} removed from it"
         )
     _check_permitted(policy, deployed)
     return policy
@@ -119,8 +119,8 @@ def check(run: Run, policy: Policy, deployed: Iterable[Policy]) -> Policy:
 
 def _check_permitted(policy: Policy, deployed: Iterable[Policy]) -> None:
     """The worker's rights follow the deployed policies: without them every job of the undo would only die."""
-    source = policy.source
-    covering = [each.source for each in deployed if each.can_be_undone and each.source.bucket == source.bucket]
+    source = policy.s3
+    covering = [each.s3 for each in deployed if each.can_be_undone and each.s3.bucket == source.bucket]
     covered = tuple(prefix for each in covering if each.account == source.account for prefix in each.prefixes)
     for prefix in source.prefixes:
         if not prefix.startswith(covered):

@@ -23,6 +23,11 @@ class IncompleteUploads:
     bucket: Bucket
     prefixes: Sequence[str]
 
+    @property
+    def ranges(self) -> int:
+        """One for each prefix."""
+        return len(self.prefixes)
+
     def page(self, place: Place) -> Page:
         """One call of ListMultipartUploads."""
         listing = self.bucket.list_uploads(self.prefixes[place.prefix], place.start_after, place.version)

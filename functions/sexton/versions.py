@@ -23,6 +23,11 @@ class NoncurrentVersions:
     bucket: Bucket
     prefixes: Sequence[str]
 
+    @property
+    def ranges(self) -> int:
+        """One for each prefix."""
+        return len(self.prefixes)
+
     def page(self, place: Place) -> Page:
         """One call of ListObjectVersions; a second small one where a page ends with a current delete marker."""
         listing = self.bucket.list_versions(self.prefixes[place.prefix], place.start_after, place.version)

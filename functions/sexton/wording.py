@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from sexton.key_date import KeyDate, TagDate
 from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
+from sexton.record_source import DatePartitions, RecordSource
 from sexton.retain import Retain
 from sexton.source import S3Source
 
@@ -38,7 +39,8 @@ class Described(BaseModel):
     timezone: str
     mode: str
     approval: str
-    bucket: str
+    bucket: str  # empty where the policy is about a table
+    table: str
     account: str | None
     prefixes: tuple[str, ...]
     retain: str
@@ -59,9 +61,10 @@ class Described(BaseModel):
             timezone=policy.timezone,
             mode=policy.mode,
             approval=policy.approval,
-            bucket=policy.source.bucket,
-            account=policy.source.account,
-            prefixes=policy.source.prefixes,
+            bucket=policy.s3.bucket if policy.of_bucket else "",
+            table=policy.source.table if isinstance(policy.source, RecordSource) else "",
+            account=policy.s3.account if policy.of_bucket else None,
+            prefixes=policy.s3.prefixes if policy.of_bucket else (),
             retain=str(policy.retain),
             means=in_words(policy),
             lifecycle_rules=rule.rules if isinstance(rule, LifecycleRules) else (),
@@ -76,26 +79,57 @@ def in_words(policy: Policy) -> tuple[str, ...]:
 
 def _sentences(policy: Policy) -> Iterator[str]:
     verb = "Removes" if policy.mode == "enforce" else "Reports, and does not remove,"
-    yield f"{verb} {_what(policy.source)} {_age(policy)}."
-    if policy.source.account:
-        yield f"The bucket must belong to account {policy.source.account}, which allows it by the bucket's policy."
-    spared = _spared(policy.source)
-    if spared:
-        yield f"Spares {spared}."
-    yield from _of_versions(policy.source)
+    if isinstance(policy.source, RecordSource):
+        yield f"{verb} {_which_records(policy.source)} {_age(policy)}."
+        yield from _of_records(policy.source)
+    else:
+        yield f"{verb} {_what(policy.source)} {_age(policy)}."
+        yield from _of_objects(policy.source)
     if policy.schedule:
         yield f"Runs at {policy.schedule} in the zone {policy.timezone}; age is counted from the scheduled time."
-    limits = policy.limits
+    limits, things = policy.limits, "objects" if policy.of_bucket else "records"
     if policy.mode == "enforce":
         yield HOLDS[policy.approval]
         share = f", or more than {limits.max_share:.1%} of what was looked at" if limits.max_share is not None else ""
-        yield f"A plan of more than {limits.max_items:,} objects{share}, or of an empty scope, waits for a person too."
+        empty = "" if policy.source.shows_only_due else ", or of an empty scope,"
+        yield f"A plan of more than {limits.max_items:,} {things}{share}{empty} waits for a person too."
         yield TAKES_BACK[policy.recovery or "none"]
     yield (
-        f"Jobs of up to {policy.job_size:,} objects; each is tried {limits.max_attempts} times within"
+        f"Jobs of up to {policy.job_size:,} {things}; each is tried {limits.max_attempts} times within"
         f" {length(limits.max_age)}, then it is dead. Planning may take {length(limits.max_planning)};"
         f" the whole should be done in {length(policy.slo)}."
     )
+
+
+def _of_objects(source: S3Source) -> Iterator[str]:
+    if source.account:
+        yield f"The bucket must belong to account {source.account}, which allows it by the bucket's policy."
+    spared = _spared(source)
+    if spared:
+        yield f"Spares {spared}."
+    yield from _of_versions(source)
+
+
+def _which_records(source: RecordSource) -> str:
+    ways = [f"{name} is {_any(map(str, wanted))}" for name, wanted in sorted(source.filter.items())]
+    which = f" whose {' and '.join(ways)}" if ways else ""
+    return f"each record of table {source.table}{which}"
+
+
+def _of_records(source: RecordSource) -> Iterator[str]:
+    where = f"index {source.index}" if source.index else "the table's own key"
+    if source.scan:
+        yield f"Finds them by a scan of the whole table, {_counted(source.scan.segments, 'segment')} at once."
+    elif isinstance(source.partitions, DatePartitions):
+        yield f"Finds them by {where}, in each partition {source.partitions.date} from {source.partitions.since} on."
+    else:
+        yield f"Finds them by {where}, in the partitions {_any(source.partitions or ())}."
+    version = f", or its {source.version_attribute}," if source.version_attribute else ""
+    yield (
+        "A record goes in one transaction with its outcome;"
+        f" one whose {source.timestamp.attribute}{version} has changed since it was planned stays."
+    )
+    yield f"Planning reads {source.read_capacity:,} capacity units a second at most."
 
 
 def _what(source: S3Source) -> str:
@@ -128,13 +162,16 @@ def _tags(tags: Mapping[str, str]) -> list[str]:
 
 def _age(policy: Policy) -> str:
     age_from, retained = policy.age_from, _retained(policy.retain)
+    if isinstance(policy.source, RecordSource):
+        stamp = policy.source.timestamp
+        return f"once its {stamp.attribute} ({stamp.format}) is more than {retained} past"
     if isinstance(age_from, KeyDate):
         return f"once the date in its key ({age_from.key_date}) is more than {retained} past"
     if isinstance(age_from, TagDate):
         return f"once the date in its tag {age_from.tag} ({age_from.tag_date}) is more than {retained} past"
-    if policy.source.versions == "noncurrent":
+    if policy.s3.versions == "noncurrent":
         return f"once it has been noncurrent for more than {retained}"
-    begun = "begun" if policy.source.kind == "s3_uploads" else "last modified"
+    begun = "begun" if policy.s3.kind == "s3_uploads" else "last modified"
     return f"once it was {begun} more than {retained} ago"
 
 

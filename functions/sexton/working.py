@@ -14,7 +14,7 @@ from sexton.instant import latest
 from sexton.item import Item
 from sexton.job import Job, JobState, Limits
 from sexton.job_transitions import Gained, Release
-from sexton.judging import FreshLook, after_removal, held
+from sexton.judging import FreshLook, after_removal, held, named_before, removed_with_settlement
 from sexton.ledger import Ledger
 from sexton.message import Message
 from sexton.observing import at_once
@@ -28,10 +28,11 @@ from sexton.run import AT_WORK, SEXTON, Change, Run, RunState
 from sexton.settling import Attempt, Kind, Next
 from sexton.starting import Policies
 from sexton.table import Applied, Row, Write
-from sexton.target import Target
+from sexton.target import AnyTarget, AtomicTarget, Target
 from sexton.targets import judge_of
 
 FRESH = timedelta(seconds=10)  # how old a look may be when its effect begins
+LOOKS = 5  # of one attempt at records that change under it, before they are left for a while
 LEASE_RESERVE = timedelta(seconds=10)  # of the lease, past the longest that a call may take
 
 
@@ -84,7 +85,7 @@ class Working:
 
     ledger: Ledger
     evidence: Evidence
-    target: Callable[[Policy, Run], Target]
+    target: Callable[[Policy, Run], AnyTarget]
     deliveries: Deliveries
     policies: Policies
     clock: Clock
@@ -130,8 +131,18 @@ class Working:
         if not isinstance(job, Job):
             return self._answer(delivery, claimed, job)
         self.log("job_claimed", **_facts(job))
+        if isinstance(self.target(policy, look.run), AtomicTarget):  # an attempt without a record has no effect either
+            job = job.model_copy(update={"maybe_done": False})
         attempt = self._split(job) if job.to_split() else self._attempt(job, look, policy)
-        return self._settle(delivery, job, attempt, look, limits) if attempt else Answer.ACK
+        looks = 1
+        while attempt:
+            settled = self._settle(delivery, job, attempt, look, limits)
+            if isinstance(settled, Answer):
+                return settled
+            again = settled.code == settling.RECORDS_CHANGED and looks < LOOKS
+            attempt = self._attempt(job, look, policy) if again else attempt.without_deletes(settled)
+            looks += 1
+        return Answer.ACK
 
     def _park(self, delivery: Delivery, claimed: Message, look: Look) -> Answer:
         """Nothing may be done now. Of a halted or paused run the row is left ready and due, and the message goes."""
@@ -207,7 +218,7 @@ class Working:
         """Look and remove, as many items at once as one look serves; again for those whose look grew old."""
         target, judged = self.target(policy, look.run), judge_of(policy, look.run)
         left: Opened = list(attempt.items.items())
-        size = at_once(len(left), job.span)
+        size = len(left) if isinstance(target, AtomicTarget) else at_once(len(left), job.span)
         while left:
             look = self._refreshed(look)
             if self._stops(job, look, target, attempt):
@@ -220,7 +231,11 @@ class Working:
             due = self._due(job, group, fresh, look, policy, attempt)  # by the holds of the look that is counted
             if self._stops(job, look, target, attempt):
                 return
-            old = self._remove_due(job, target, due, min(look.at, fresh.at), attempt)
+            looked_at = min(look.at, fresh.at)
+            if isinstance(target, AtomicTarget):
+                self._remove_with_settlement(target, due, looked_at, attempt)
+                return
+            old = self._remove_due(job, target, due, looked_at, attempt)
             if old and len(old) == len(due):
                 size = max(1, size // 2)
             left = [*old, *rest]
@@ -239,12 +254,12 @@ class Working:
             attempt.outcomes.append(ended) if ended else due.append((index, planned))
         return due
 
-    def _stops(self, job: Job, look: Look, target: Target, attempt: Attempt) -> bool:
+    def _stops(self, job: Job, look: Look, target: AnyTarget, attempt: Attempt) -> bool:
         """Whether the attempt ends here, for a reason that it notes."""
         attempt.stop = self._reason_to_stop(job, look, target)
         return attempt.stop is not None
 
-    def _reason_to_stop(self, job: Job, look: Look, target: Target) -> str | None:
+    def _reason_to_stop(self, job: Job, look: Look, target: AnyTarget) -> str | None:
         if look.run.state is RunState.INVALIDATED:
             return settling.INVALIDATED
         if not look.may_work:
@@ -267,6 +282,18 @@ class Working:
                     attempt.outcomes.append(result)
         return ()
 
+    def _remove_with_settlement(self, target: AtomicTarget, due: Opened, looked_at: datetime, attempt: Attempt) -> None:
+        """Nothing is removed yet: the removals and their outcomes are noted, for the settlement's transaction."""
+        at, named = self.clock(), set[str]()
+        attempt.looked_at = looked_at
+        for index, item in due:
+            if item.key in named:  # DynamoDB takes a record once in a transaction
+                attempt.outcomes.append(named_before(index, item, at))
+                continue
+            named.add(item.key)
+            attempt.deletes[index] = target.delete(item)
+            attempt.outcomes.append(removed_with_settlement(index, item, at))
+
     def _refreshed(self, look: Look) -> Look:
         """Run, pauses and holds are read with every fresh look, unless that was so lately that it will serve."""
         at = self.clock()
@@ -277,7 +304,7 @@ class Working:
             raise LeaseLost(f"the row of {look.run.run_id} is gone")
         return Look(run, self.ledger.controls(), at)
 
-    def _time_is_over(self, job: Job, target: Target) -> bool:
+    def _time_is_over(self, job: Job, target: AnyTarget) -> bool:
         """No effect is begun that could outlast the lease or the function."""
         timeout = target.request_timeout()
         assert job.lease_expires_at is not None
@@ -286,13 +313,17 @@ class Working:
 
     # record, settle
 
-    def _settle(self, delivery: Delivery, job: Job, attempt: Attempt, look: Look, limits: Limits) -> Answer:
+    def _settle(self, delivery: Delivery, job: Job, attempt: Attempt, look: Look, limits: Limits) -> Answer | Failure:
+        """Bring the job to its next state; a Failure where its removals, and with them the settlement, did not go."""
         now = self.clock()
         too_old = job.model_copy(update={"attempt": 0}).used_up(limits, now, look.resumed_at)
         step = settling.next_step(job, attempt, job.attempt >= limits.max_attempts, too_old)
         gained, children = self._gained(job, attempt, step, now)
         wait = timedelta() if step.at_once else self._wait(job, step)
-        self._commit(self._transition(job, step, gained, now, wait), children)
+        failed = self._commit(self._transition(job, step, gained, now, wait), children, attempt)
+        if failed is not None:
+            self.log("removals_refused", **_facts(job), code=failed.code, summary=failed.summary)
+            return failed
         self.log(f"job_{step.kind}", **_facts(job), event_reason=step.event, items=gained.items)
         if step.event == settling.BREAKER:
             self._halt(look.run, step)
@@ -352,7 +383,7 @@ class Working:
         groups, now = settling.ranges(list(opened)), self.clock()
         gained = Gained(split_off=tuple(map(settling.span_of, groups)), items_split_off=len(opened), for_failure=False)
         children = self._children(job, groups, opened, now)
-        self._commit(job_transitions.succeed(job, gained, now, self.token()), children)
+        self._write_settlement(job_transitions.succeed(job, gained, now, self.token()), children)
         self.log("job_split", **_facts(job), ranges=len(groups))
         return None
 
@@ -363,7 +394,28 @@ class Working:
             job_transitions.split_off(job, settling.span_of(group), group, items, now, self.token()) for group in groups
         ]
 
-    def _commit(self, settlement: Write, children: Sequence[Write]) -> None:
+    def _commit(self, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
+        """The settlement with the removals that go with it; why those did not go, else None.
+
+        Then nothing was written. Where the reply was lost a settlement without the removals tells: it takes place only
+        if the one with them never did, and never will.
+        """
+        if not attempt.deletes:
+            self._write_settlement(settlement, children)
+            return None
+        if attempt.looked_at is None or self.clock() - attempt.looked_at > FRESH:
+            return _changed("what was read of the records grew old before they could be removed")
+        try:
+            written = self.ledger.table.transact([settlement, *children, *attempt.deletes.values()])
+        except CallFailed as failed:
+            return replace(failed.failure, unknown_effect=False)
+        if isinstance(written, Applied):
+            return None
+        if written.index <= len(children):
+            raise LeaseLost(f"the lease on {settlement.key.sk} is not ours any more")
+        return _changed("a record was changed after it had been looked at")
+
+    def _write_settlement(self, settlement: Write, children: Sequence[Write]) -> None:
         """The settlement and the rows of what was split off: all or none."""
         table = self.ledger.table
         written = table.transact([settlement, *children]) if children else table.write(settlement)
@@ -376,6 +428,10 @@ def _failure_of_reading(error: CallFailed | EvidenceAltered) -> Failure:
     if isinstance(error, EvidenceAltered):
         return Failure(ReasonClass.PERMANENT, settling.EVIDENCE_ALTERED, str(error))
     return replace(error.failure, unknown_effect=False)
+
+
+def _changed(summary: str) -> Failure:
+    return Failure(ReasonClass.TRANSIENT, settling.RECORDS_CHANGED, summary)
 
 
 def _job(written: Applied) -> Job:

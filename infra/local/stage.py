@@ -148,13 +148,13 @@ def _run_alone(command: list[str], folder: Path, environment: Mapping[str, str])
 def _make_sources(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
     s3 = client(emulator, "s3")
     there = {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
-    for policy in policies:
-        bucket = policy.source.bucket
+    for policy in (each for each in policies if each.of_bucket):
+        bucket = policy.s3.bucket
         if bucket in there:
             continue
         there.add(bucket)
         s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": emulators.REGION})
-        if policy.recovery == "versioning" or policy.source.versions == "noncurrent":
+        if policy.recovery == "versioning" or policy.s3.versions == "noncurrent":
             s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
 

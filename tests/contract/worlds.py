@@ -22,6 +22,7 @@ from sexton.aws.events import EventBridgeEvents
 from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import LambdaDiscovery
 from sexton.aws.queue import SqsDeliveries, SqsQueue
+from sexton.aws.records import DynamoRecords
 from sexton.aws.table import DynamoTable
 from sexton.errors import CallFailed, Failure
 from sexton.item import Item
@@ -31,6 +32,7 @@ from tests.fakes.dead_letters import FakeDeadLetters
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.queue import FakeQueue
 from tests.fakes.recorder import LOST_REPLY
+from tests.fakes.records import FakeRecords
 from tests.fakes.table import FakeTable
 from tests.fakes.time import FakeClock
 
@@ -87,6 +89,18 @@ class QueueHands(Protocol):
     def dead_letters(self) -> ports.DeadLetters: ...
 
 
+class RecordHands(Protocol):
+    """What an application does to its table."""
+
+    name: str
+
+    def put(self, **values: Any) -> None:
+        """Place a record, in typed form."""
+
+    def ids(self) -> list[str]:
+        """The ids of all records, ascending."""
+
+
 class World(Protocol):
     """One place with ports."""
 
@@ -95,6 +109,9 @@ class World(Protocol):
     def pass_time(self, seconds: float) -> None: ...
 
     def table(self) -> ports.Table: ...
+
+    def records(self) -> tuple[ports.Table, ports.RecordTable, RecordHands]:
+        """The ledger's table, and one with reminders, keyed as the fake's is: both can be in one transaction."""
 
     def lose_reply_of_write(self, table: ports.Table) -> None:
         """The SDK does not get the reply to the next write or transaction, and sends it again."""
@@ -130,6 +147,11 @@ class FakeWorld:
 
     def table(self) -> ports.Table:
         return FakeTable(page_size=3)
+
+    def records(self) -> tuple[ports.Table, ports.RecordTable, RecordHands]:
+        table, records = FakeTable(page_size=3), FakeRecords()
+        table.tables["reminders"] = records
+        return table, records, _FakeRecordHands(records)
 
     def lose_reply_of_write(self, table: ports.Table) -> None:
         """The fake has no SDK: what it would do is sending the same write again."""
@@ -206,6 +228,31 @@ class _FakeBucketHands:
 
 
 @dataclass
+class _FakeRecordHands:
+    fake: FakeRecords
+    name: str = "reminders"
+
+    def put(self, **values: Any) -> None:
+        self.fake.put(**values)
+
+    def ids(self) -> list[str]:
+        return sorted(record["id"]["S"] for record in self.fake.records.values())
+
+
+@dataclass
+class _DynamoHands:
+    clients: Clients
+    name: str
+
+    def put(self, **values: Any) -> None:
+        self.clients.dynamodb.put_item(TableName=self.name, Item=values)
+
+    def ids(self) -> list[str]:
+        items = self.clients.dynamodb.scan(TableName=self.name, ConsistentRead=True)["Items"]
+        return sorted(str(item["id"]["S"]) for item in items)
+
+
+@dataclass
 class _FakeQueueHands:
     fake: FakeQueue
 
@@ -262,6 +309,30 @@ class AwsWorld:
             ],
         )
         return DynamoTable(self.clients.dynamodb, name, sleep=lambda _: None)
+
+    def records(self) -> tuple[ports.Table, ports.RecordTable, RecordHands]:
+        name = _new("reminders")
+        by = {"by-status": "status", "by-day": "day"}
+        types = {"id": "S", "deadline": "N", **dict.fromkeys(by.values(), "S")}
+        self.clients.dynamodb.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": each, "AttributeType": cast(Any, types[each])} for each in types],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            GlobalSecondaryIndexes=[
+                {
+                    "IndexName": index,
+                    "KeySchema": [
+                        {"AttributeName": key, "KeyType": "HASH"},
+                        {"AttributeName": "deadline", "KeyType": "RANGE"},
+                    ],
+                    "Projection": {"ProjectionType": "ALL"},
+                }
+                for index, key in by.items()
+            ],
+        )
+        records = DynamoRecords(self.clients.dynamodb, name, sleep=lambda _: None)
+        return self.table(), records, _DynamoHands(self.clients, name)
 
     def lose_reply_of_write(self, table: ports.Table) -> None:
         self._send_again(self.clients.dynamodb, "UpdateItem")

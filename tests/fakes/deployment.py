@@ -79,6 +79,7 @@ def deployment(
         ledger=world.ledger,
         evidence=world.evidence,
         bucket=world.bucket,
+        records=world.records,
         functions=functions,
         control=control,
         dead_letters=control.dead_letters,

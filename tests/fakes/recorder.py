@@ -16,6 +16,7 @@ PORTS: dict[str, Any] = {
     "queue": ports.Queue,
     "deliveries": ports.Deliveries,
     "bucket": ports.Bucket,
+    "records": ports.RecordTable,
     "discovery": ports.Discovery,
     "dead_letters": ports.DeadLetters,
     "schedules": ports.Schedules,

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sexton.attributes import canonical
 from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.ports import Rows
 from sexton.table import (
     WRITE_ID,
     Applied,
     Check,
+    Delete,
     Key,
     Refused,
     Row,
@@ -22,6 +24,8 @@ from sexton.table import (
     applied,
     holds,
 )
+
+from tests.fakes.records import FakeRecords
 
 # DynamoDB's limits, in bytes of UTF-8 and in actions.
 MAX_PK = 2048
@@ -41,6 +45,7 @@ class FakeTable:
         self.page_size = page_size
         self.rows: dict[Key, Row] = {}
         self.calls: Counter[str] = Counter()
+        self.tables: dict[str, FakeRecords] = {}  # other tables, whose records go in transactions of this one
         self._sort_keys: dict[str, list[str]] = {}
         self._frozen_index: dict[Key, Row] | None = None
 
@@ -59,9 +64,38 @@ class FakeTable:
             return Refused(_copy(old))
         return Applied(_copy(self._store(applied(write, old))))
 
-    def transact(self, writes: Sequence[Write | Check]) -> Written:
+    def transact(self, writes: Sequence[Write | Check | Delete]) -> Written:
         self.calls["transact"] += 1
-        _refuse_malformed_transaction(writes)
+        deletes = [each for each in writes if isinstance(each, Delete)]
+        if not deletes:
+            return self._transact([each for each in writes if not isinstance(each, Delete)], len(writes))
+        for table in {each.table for each in deletes}:
+            self.tables[table].begin()
+        _refuse_same_record(deletes)
+        rows = [each for each in writes if not isinstance(each, Delete)]
+        assert [*rows, *deletes] == list(writes)  # in no other order do the flows send them
+        refused = self._judged(rows)
+        if refused is not None:
+            return refused
+        for index, delete in enumerate(deletes, len(rows)):
+            if not self.tables[delete.table].permits(delete):
+                return Refused(None, index)
+        written = self._transact(rows, len(writes))
+        for delete in deletes:
+            self.tables[delete.table].remove(delete)
+        return written
+
+    def _judged(self, rows: Sequence[Write | Check]) -> Written | None:
+        """What the rows alone decide: done before, or refused."""
+        if any(_is_own(row, self.rows.get(row.key)) for row in rows):
+            return Applied(None)
+        for index, row in enumerate(rows):
+            if not _permitted(row, self.rows.get(row.key)):
+                return Refused(_copy(self.rows.get(row.key)), index)
+        return None
+
+    def _transact(self, writes: Sequence[Write | Check], actions: int) -> Written:
+        _refuse_malformed_transaction(writes, actions)
         if any(_is_own(write, self.rows.get(write.key)) for write in writes):
             return Applied(None)
         for index, write in enumerate(writes):
@@ -196,9 +230,15 @@ def _refuse_floats(value: object) -> None:
         _refuse_floats(part)
 
 
-def _refuse_malformed_transaction(writes: Sequence[Write | Check]) -> None:
-    if not 0 < len(writes) <= MAX_TRANSACTION:
-        raise _invalid(f"a transaction has 1 to {MAX_TRANSACTION} actions, not {len(writes)}")
+def _refuse_same_record(deletes: Sequence[Delete]) -> None:
+    keys = {(delete.table, canonical(delete.key)) for delete in deletes}
+    if len(keys) != len(deletes):
+        raise _invalid("a transaction names a record twice")
+
+
+def _refuse_malformed_transaction(writes: Sequence[Write | Check], actions: int) -> None:
+    if not 0 < actions <= MAX_TRANSACTION:
+        raise _invalid(f"a transaction has 1 to {MAX_TRANSACTION} actions, not {actions}")
     keys = {write.key for write in writes}
     if len(keys) != len(writes):
         raise _invalid("a transaction names a row twice")

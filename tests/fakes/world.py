@@ -14,13 +14,13 @@ from sexton.item import rfc3339
 from sexton.ledger import Ledger
 from sexton.planning import Planning
 from sexton.policy import Policy
-from sexton.ports import TimeLeft
+from sexton.ports import Stores, TimeLeft
 from sexton.previewing import Previewing
 from sexton.reconcile import Reconciling
 from sexton.run import Run, RunId
 from sexton.starting import Starting
 from sexton.stopping import Stopping
-from sexton.target import Target
+from sexton.target import AnyTarget
 from sexton.targets import target_of_run
 from sexton.undoing import Undoing
 from sexton.working import Answer, Delivery, Working
@@ -29,6 +29,7 @@ from tests.fakes.bucket import FakeBucket
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.queue import FakeQueue, Message
 from tests.fakes.recorder import Trace
+from tests.fakes.records import FakeRecords
 from tests.fakes.small import FakeEvents, FakeGauges
 from tests.fakes.table import FakeTable
 from tests.fakes.time import FakeClock, FakeTimeLeft, FakeTokens
@@ -70,6 +71,22 @@ def uploads_policy(**changes: object) -> Policy:
     return policy(**{"id": "uploads-abort", "source": source, "action": "abort", "retain": "P7D", **changes})
 
 
+def records_policy(**changes: object) -> Policy:
+    """The same for reminders that were due more than 30 days ago; fields of `source` can be given beside the others."""
+    source: dict[str, object] = {
+        "kind": "dynamodb",
+        "table": "reminders",
+        "index": "by-status",
+        "partitions": ["open"],
+        "timestamp": {"attribute": "deadline", "format": "epoch_s"},
+    }
+    for name in ("index", "partitions", "scan", "timestamp", "filter", "version_attribute", "read_capacity"):
+        if name in changes:
+            source[name] = changes.pop(name)
+    fields = {"id": "reminders-delete", "action": "delete", **changes}
+    return policy(source={name: value for name, value in source.items() if value is not None}, **fields)
+
+
 @dataclass
 class World:
     """The ports are the fakes; what the flows see of them goes through `trace`."""
@@ -102,6 +119,15 @@ class World:
             self.buckets[name] = FakeBucket(self.clock, self.versioning)
         return self.buckets[name]
 
+    def records(self, name: str = "reminders") -> FakeRecords:
+        """The table with records as it is, its calls unrecorded."""
+        return self.table.tables.setdefault(name, FakeRecords())
+
+    @property
+    def stores(self) -> Stores:
+        """Where items lie, its calls unrecorded."""
+        return Stores(self.bucket, self.records)
+
     def fill(self, keys: Iterable[str], age: timedelta = timedelta(days=60), bucket: str = "logs") -> None:
         """Put objects that were last modified so long ago."""
         now = self.clock()
@@ -125,7 +151,7 @@ class World:
             ledger=ledger,
             policies=self.policies,
             starting=Starting(ledger, evidence, self.policies, self.clock, self.tokens),
-            planning=Planning(ledger, evidence, self._wrapped_bucket, self.clock, self.tokens, left),
+            planning=Planning(ledger, evidence, self._stores, self.clock, self.tokens, left),
             dispatching=Dispatching(
                 ledger, self.trace.wrap("queue", self.queue), self.clock, self.tokens, left, VISIBILITY
             ),
@@ -236,8 +262,15 @@ class World:
     def _wrapped_table(self) -> FakeTable:
         return self.trace.wrap("table", self.table)
 
-    def _target(self, policy: Policy, run: Run) -> Target:
-        return target_of_run(policy, run, self._wrapped_bucket(policy.source.bucket, policy.source.account))
+    def _target(self, policy: Policy, run: Run) -> AnyTarget:
+        return target_of_run(policy, run, self._stores)
+
+    @property
+    def _stores(self) -> Stores:
+        return Stores(self._wrapped_bucket, self._wrapped_records)
+
+    def _wrapped_records(self, name: str) -> FakeRecords:
+        return self.trace.wrap("records", self.records(name))
 
     def _wrapped_bucket(self, name: str, account: str | None = None) -> FakeBucket:
         return self.trace.wrap("bucket", self.bucket(name, account))

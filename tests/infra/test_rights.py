@@ -18,6 +18,8 @@ ENFORCED = {
 }
 TWO = "arn:<AWS::Partition>:s3:::sources-two"
 THREE = "arn:<AWS::Partition>:s3:::sources-three"
+TABLES = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table"
+REMINDERS, SESSIONS = f"{TABLES}/reminders", f"{TABLES}/sessions"
 SEEN = ENFORCED | {"arn:<AWS::Partition>:s3:::sources-one/exports/*"}
 
 
@@ -46,7 +48,7 @@ def test_nobody_deletes_evidence_or_ledger_rows_or_scans(template: Template, nam
 
     assert not any(template.logical("EvidenceBucketName") in r for r in granted(rights, "s3:Delete*"))
     for action in ("DeleteItem", "BatchWriteItem", "PartiQLDelete", "Scan", "DeleteTable", "UpdateTable"):
-        assert granted(rights, f"dynamodb:{action}") == set()
+        assert granted(rights, f"dynamodb:{action}") <= {REMINDERS, SESSIONS}
     assert granted(rights, "s3:PutLifecycleConfiguration") == set()
 
 
@@ -125,6 +127,31 @@ def test_who_undoes_reads_the_receipts_and_the_policy(template: Template) -> Non
 
     assert f"{bucket}/outcomes/*" in granted(template.rights_of("discovery"), "s3:GetObject")
     assert f"{bucket}/policies/*" in granted(template.rights_of("worker"), "s3:GetObject")
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "where"),
+    [
+        ("discovery", "DescribeTable", {REMINDERS, SESSIONS}),
+        ("discovery", "Scan", {SESSIONS}),
+        ("worker", "BatchGetItem", {REMINDERS}),
+        ("worker", "DeleteItem", {REMINDERS}),
+    ],
+)
+def test_records_are_found_by_discovery_and_removed_by_the_worker(
+    template: Template, name: str, action: str, where: set[str]
+) -> None:
+    assert granted(template.rights_of(name), f"dynamodb:{action}") == where
+    for other in set(ALL) - {name}:
+        assert granted(template.rights_of(other), f"dynamodb:{action}") == set()
+
+
+def test_records_are_queried_on_the_index_that_a_policy_names_and_nothing_else(template: Template) -> None:
+    queried = granted(template.rights_of("discovery"), "dynamodb:Query")
+
+    assert {each for each in queried if each.startswith(TABLES)} == {f"{REMINDERS}/index/by-day"}
+    for name in ("worker", "reconciler"):
+        assert not any(each.startswith(TABLES) for each in granted(template.rights_of(name), "dynamodb:Query"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

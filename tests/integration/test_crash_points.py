@@ -466,6 +466,42 @@ def undo_far_apart(world: LastingWorld) -> None:
     settle(world)
 
 
+def with_records(**way: object) -> LastingWorld:
+    """Reminders, of which the first is changed between look and transaction; one transaction meets another."""
+    source = {
+        "kind": "dynamodb",
+        "table": "reminders",
+        "timestamp": {"attribute": "deadline", "format": "epoch_s"},
+        **way,
+    }
+    world = LastingWorld({"logs-expire": rule(source=source, action="delete", job_size=4)})
+    world.records().most = 3
+    for number in range(7):
+        remind(world, f"{number}", timedelta(days=60, seconds=-number))
+    world.records().put(id="odd", status="open", deadline=7)
+    return world
+
+
+def remind(world: LastingWorld, name: str, age: timedelta) -> None:
+    world.records().put(id=name, status="open", deadline=int((START - age).timestamp()))
+
+
+def remove_records(world: LastingWorld) -> None:
+    start(world)
+    while not at_work(world):
+        world.clock.advance(60)
+        world.tick()
+    remind(world, "1", timedelta(days=1))
+    world.records().before_transaction = [lambda: remind(world, "2", timedelta(days=1))]
+    settle(world)
+
+
+def remove_records_that_others_write(world: LastingWorld) -> None:
+    world.records().failure = BROKEN
+    start(world)
+    settle(world)
+
+
 STORIES = {
     "the straight line": Story(lambda: with_failures(a_world()), go_through, FLOWS),
     "the straight line, versioned": Story(
@@ -486,6 +522,10 @@ STORIES = {
     "sparse versions": Story(with_sparse_versions, settle),
     "tags": Story(with_tags, tag_again),
     "uploads": Story(with_uploads, abort),
+    "records": Story(
+        lambda: with_records(index="by-status", partitions=["open"]), remove_records, ["planning", "working"]
+    ),
+    "records of a whole table": Story(lambda: with_records(scan={"segments": 2}), remove_records_that_others_write),
     "a pause and a hold": Story(with_a_pause, resume),
     "a pause while planning": Story(a_world, plan_through_a_pause),
     "a missing permission": Story(with_a_missing_permission, mend_and_resume),
@@ -511,6 +551,9 @@ PORT_CALLS = {
         "bucket.tags",
         "evidence.get",
         "evidence.put_once",
+        "records.query",
+        "records.scan",
+        "records.shape",
         "table.get",
         "table.query",
         "table.transact",
@@ -529,6 +572,7 @@ PORT_CALLS = {
         "deliveries.hide",
         "evidence.get",
         "evidence.put_once",
+        "records.get",
         "table.get",
         "table.query",
         "table.transact",
@@ -572,6 +616,7 @@ class End:
     markers: dict[str, int]
     versions: dict[str, int]
     uploads: tuple[str, ...]
+    records: tuple[str, ...]
 
 
 def end_of(world: LastingWorld) -> End:
@@ -594,6 +639,7 @@ def end_of(world: LastingWorld) -> End:
         {key: bucket.markers(key) for key in [*OLD, YOUNG]},
         {key: len(versions) for key, versions in bucket.versions.items()},
         tuple(key for key, _ in sorted(bucket.uploads)),
+        tuple(sorted(world.records().records)),
     )
 
 

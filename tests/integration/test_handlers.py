@@ -15,7 +15,7 @@ from sexton.instant import ms
 from sexton.reconcile import TickFailed
 
 from tests.fakes.calls import Calls
-from tests.fakes.world import policy
+from tests.fakes.world import policy, records_policy
 from tests.integration import on_moto
 from tests.integration.on_moto import LATER, Functions
 
@@ -222,3 +222,17 @@ def test_a_missing_variable_fails_the_cold_start_by_name(
     wired.cache_clear()
     with pytest.raises(ValueError, match=missing.removeprefix("SEXTON_").lower()):
         functions.tick()
+
+
+def test_records_go_through_real_handlers_and_adapters(functions: Functions) -> None:
+    deadline = int((datetime.now(UTC) - timedelta(days=60)).timestamp())
+    functions.create_reminders({**{f"reminder_{n:03d}": deadline + n for n in range(100)}, "young": deadline * 2})
+    functions.deploy(records_policy())
+    answer = functions.trigger("reminders-delete")
+    assert functions.work() == []
+    functions.tick()
+    run = functions.run(answer)
+    assert (run.state, run.balanced, run.planned, run.jobs) == ("completed", True, 100, 2)
+    assert functions.report(run)["deleted"] == 100
+    assert functions.reminders() == ["young"]
+    assert {operation for _, operation in functions.calls}.isdisjoint({"DeleteItem", "BatchWriteItem", "Scan"})

@@ -36,7 +36,7 @@ def replaying(world: World) -> Replaying:
 
 
 def preview(world: World) -> ReplayPreview:
-    return ReplayPreview(world.ledger, world.evidence, world.bucket, world.clock)
+    return ReplayPreview(world.ledger, world.evidence, world.stores, world.clock)
 
 
 def run_of(world: World) -> Run:

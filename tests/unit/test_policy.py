@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sexton.policy import Policy, load_policies
+from sexton.record_source import RecordSource
 from sexton.retain import parse_retain
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,35 @@ def test_canonical_text_of_a_small_policy_is_pinned() -> None:
 
 def test_canonical_text_of_every_field_is_pinned(tmp_path: Path) -> None:
     assert file_policy("everything.yml", tmp_path).canonical() == EVERYTHING_TEXT
+
+
+RECORDS_TEXT = (
+    '{"action":"delete","id":"reminders-delete","job_size":98,"mode":"enforce","recovery":"backup","retain":"P1M",'
+    '"source":{"filter":{"state":["sent","unsent"]},"index":"by-day","kind":"dynamodb",'
+    '"partitions":{"date":"due#%Y-%m-%d","since":"2026-01-01"},"table":"sexton-demo-reminders",'
+    '"timestamp":{"attribute":"deadline","format":"epoch_s"},"version_attribute":"version"}}'
+)
+
+
+def test_canonical_text_of_the_example_about_records_is_pinned() -> None:
+    (policy,) = load_policies(ROOT / "docs" / "records")
+    assert policy.canonical() == RECORDS_TEXT
+    assert Policy.from_canonical(RECORDS_TEXT).version == policy.version
+
+
+def test_partitions_that_are_dates_end_with_the_one_of_the_cutoff() -> None:
+    def values(date: str, since: str, cutoff: str) -> tuple[str, ...]:
+        source = {"kind": "dynamodb", "table": "reminders", "partitions": {"date": date, "since": since}}
+        stamp = {"attribute": "deadline", "format": "epoch_s"}
+        return RecordSource.model_validate({**source, "timestamp": stamp}).partition_values(
+            datetime.fromisoformat(cutoff)
+        )
+
+    assert values("%Y-%m-%d", "2026-02-27", "2026-03-01T00:00:00Z") == ("2026-02-27", "2026-02-28", "2026-03-01")
+    assert values("%Y%m", "2025-12-31", "2026-02-01T00:00:00Z") == ("202512", "202601", "202602")
+    assert values("y%Y", "2025-12-31", "2025-12-31T23:59:59Z") == ("y2025",)
+    assert values("%Y-%m-%dT%H", "2026-03-01", "2026-03-01T01:59:59Z") == ("2026-03-01T00", "2026-03-01T01")
+    assert values("%Y-%m-%d", "2026-03-02", "2026-03-01T23:59:59Z") == ()
 
 
 def test_spelling_style_and_order_change_no_version(tmp_path: Path) -> None:

@@ -84,13 +84,14 @@ class Doctor:
             yield copy
             if version in here:
                 policies.append(here[version])
-        yield from self._of_buckets(sorted(policies, key=lambda policy: policy.source.bucket))
-
-    def _of_buckets(self, policies: Sequence[Policy]) -> Iterator[Check]:
-        for bucket, of_bucket in groupby(policies, key=lambda policy: policy.source.bucket):
-            yield from probe_bucket.checks(self.site, bucket, list(of_bucket))
+        of_buckets = [policy for policy in policies if policy.of_bucket]
+        yield from self._of_buckets(sorted(of_buckets, key=lambda policy: policy.s3.bucket))
         for probe in probe_grants.probes(self.site, policies):
             yield from probe.checks()
+
+    def _of_buckets(self, policies: Sequence[Policy]) -> Iterator[Check]:
+        for bucket, of_bucket in groupby(policies, key=lambda policy: policy.s3.bucket):
+            yield from probe_bucket.checks(self.site, bucket, list(of_bucket))
 
     def _rows(self) -> tuple[Mapping[str, Row], Iterable[Check]]:
         """The rows of the deployed policies that were asked for, and what is told of their versions."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sexton.table import WRITE_ID, AnyOf, Check, Condition, Key, Row, Test, Value, Write
+from sexton.attributes import Attribute as Typed
+from sexton.attributes import Attributes
+from sexton.table import WRITE_ID, AnyOf, Check, Condition, Delete, Key, Row, Test, Value, Write
 
 Attribute = dict[str, Any]  # a typed value, such as {"S": "text"}
 
@@ -55,7 +58,7 @@ def from_item(item: Mapping[str, Any]) -> Row:
     return {name: from_attribute(attribute) for name, attribute in item.items()}
 
 
-class _Placeholders:
+class Placeholders:
     """`#n` for names and `:v` for values: no attribute's name can meet a reserved word."""
 
     def __init__(self) -> None:
@@ -66,8 +69,11 @@ class _Placeholders:
         return self.names.setdefault(attribute, f"#n{len(self.names)}")
 
     def value(self, value: Value) -> str:
+        return self.typed(to_attribute(value))
+
+    def typed(self, value: Attribute) -> str:
         placeholder = f":v{len(self.values)}"
-        self.values[placeholder] = to_attribute(value)
+        self.values[placeholder] = value
         return placeholder
 
     def fields(self) -> dict[str, Any]:
@@ -81,7 +87,7 @@ class _Placeholders:
 
 def update_fields(write: Write) -> dict[str, Any]:
     """The fields of an UpdateItem, or of an Update in a transaction, without its table."""
-    use = _Placeholders()
+    use = Placeholders()
     return {
         "Key": key_of(write.key),
         "UpdateExpression": _update(write, use),
@@ -93,7 +99,7 @@ def update_fields(write: Write) -> dict[str, Any]:
 
 def check_fields(check: Check) -> dict[str, Any]:
     """The fields of a ConditionCheck in a transaction, without its table."""
-    use = _Placeholders()
+    use = Placeholders()
     return {
         "Key": key_of(check.key),
         "ConditionExpression": " AND ".join(_condition(each, use) for each in check.when),
@@ -102,19 +108,50 @@ def check_fields(check: Check) -> dict[str, Any]:
     }
 
 
-def _not_yet(write: Write, use: _Placeholders) -> str:
+def delete_fields(delete: Delete) -> dict[str, Any]:
+    """The fields of a Delete in a transaction, without its table. The old record is not asked for."""
+    use, conditions = Placeholders(), []
+    for name, value in delete.expected.items():
+        short = use.name(name)
+        if value is None:
+            conditions.append(f"attribute_not_exists({short})")
+        else:
+            conditions.append(f"{short} = {use.typed(to_wire(value))}")
+    return {"Key": wire_key(delete.key), "ConditionExpression": " AND ".join(conditions), **use.fields()}
+
+
+def wire_key(key: Attributes) -> dict[str, Attribute]:
+    """A record's key as boto3 takes it: bytes where JSON has base64."""
+    return {name: to_wire(value) for name, value in key.items()}
+
+
+def to_wire(value: Typed) -> Attribute:
+    """A scalar of a record as boto3 takes it."""
+    return {"B": base64.b64decode(value["B"])} if "B" in value else dict(value)
+
+
+def from_wire(value: Any) -> Any:
+    """A record's attribute, or what is in it, as JSON can carry it: base64 where boto3 gives bytes."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return {name: from_wire(each) for name, each in value.items()}
+    return [from_wire(each) for each in value] if isinstance(value, list) else value
+
+
+def _not_yet(write: Write, use: Placeholders) -> str:
     """A repeat of a write that was applied already is refused, and recognised by the old row."""
     name = use.name(WRITE_ID)
     return f"(attribute_not_exists({name}) OR {name} <> {use.value(write.id)})"
 
 
-def _condition(condition: Condition, use: _Placeholders) -> str:
+def _condition(condition: Condition, use: Placeholders) -> str:
     if isinstance(condition, AnyOf):
         return "(" + " OR ".join(_test(test, use) for test in condition.tests) + ")"
     return _test(condition, use)
 
 
-def _test(test: Test, use: _Placeholders) -> str:
+def _test(test: Test, use: Placeholders) -> str:
     name = use.name(test.attribute)
     if test.operator == "absent":
         return f"attribute_not_exists({name})"
@@ -125,7 +162,7 @@ def _test(test: Test, use: _Placeholders) -> str:
     return f"{name} {_OPERATORS[test.operator]} {use.value(test.value)}"
 
 
-def _update(write: Write, use: _Placeholders) -> str:
+def _update(write: Write, use: Placeholders) -> str:
     sets = [*_replacements({**write.set, WRITE_ID: write.id}, use), *_firsts(write.set_once, use)]
     sets += [*_sums(write.add, use), *_extensions(write.append, use)]
     clauses = ["SET " + ", ".join(sets)]
@@ -134,22 +171,22 @@ def _update(write: Write, use: _Placeholders) -> str:
     return " ".join(clauses)
 
 
-def _replacements(values: Mapping[str, Value], use: _Placeholders) -> list[str]:
+def _replacements(values: Mapping[str, Value], use: Placeholders) -> list[str]:
     return [f"{use.name(name)} = {use.value(value)}" for name, value in values.items()]
 
 
-def _firsts(values: Mapping[str, Value], use: _Placeholders) -> list[str]:
+def _firsts(values: Mapping[str, Value], use: Placeholders) -> list[str]:
     return [f"{use.name(name)} = if_not_exists({use.name(name)}, {use.value(value)})" for name, value in values.items()]
 
 
-def _sums(amounts: Mapping[str, int], use: _Placeholders) -> list[str]:
+def _sums(amounts: Mapping[str, int], use: Placeholders) -> list[str]:
     return [
         f"{use.name(name)} = if_not_exists({use.name(name)}, {use.value(0)}) + {use.value(amount)}"
         for name, amount in amounts.items()
     ]
 
 
-def _extensions(lists: Mapping[str, Sequence[Value]], use: _Placeholders) -> list[str]:
+def _extensions(lists: Mapping[str, Sequence[Value]], use: Placeholders) -> list[str]:
     return [
         f"{use.name(name)} = list_append(if_not_exists({use.name(name)}, {use.value([])}), {use.value(list(values))})"
         for name, values in lists.items()

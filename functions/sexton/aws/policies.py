@@ -18,5 +18,5 @@ def deployed(settings: Settings, folder: Path = FOLDER) -> dict[str, Policy]:
     Raises PolicyError when one is broken or would cover Sexton's own evidence: then no function starts.
     """
     policies = load_policies(folder)
-    refuse_own(policies, {settings.evidence_bucket})
+    refuse_own(policies, {settings.evidence_bucket}, {settings.ledger_table})
     return {policy.id: policy for policy in policies}

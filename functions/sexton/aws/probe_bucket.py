@@ -80,7 +80,7 @@ class _Bucket:
     @property
     def owner(self) -> str:
         """Whose it is by its policies, which agree on it; the stack's own account where they do not say."""
-        return next((p.source.account for p in self.policies if p.source.account), self.site.account)
+        return next((p.s3.account for p in self.policies if p.s3.account), self.site.account)
 
     def ask(self, call: str, **more: Any) -> Any:
         """One call on the bucket, with its expected owner."""
@@ -220,15 +220,15 @@ def _fits(policy: Policy, state: str, mfa: bool) -> Check:
     except SourceRefused as refused:
         what, _, instead = str(refused).partition("; ")
         return Check.failed(name, policy.id, what, instead or "mend the policy or the bucket: no run of it is planned")
-    if mfa and policy.source.versions == "noncurrent":
+    if mfa and policy.s3.versions == "noncurrent":
         found = "MFA delete is on: no function can remove a version"
         return Check.failed(name, policy.id, found, "turn MFA delete off, as the root user, or drop the policy")
-    return Check.ok(name, policy.id, f"bucket {policy.source.bucket}: {state}, as the policy takes it to be")
+    return Check.ok(name, policy.id, f"bucket {policy.s3.bucket}: {state}, as the policy takes it to be")
 
 
 def _locked(policy: Policy, retention: Mapping[str, Any]) -> Check:
     name = CheckName.BUCKET_LOCK
-    if policy.source.versions == "current" or policy.source.kind == "s3_uploads":
+    if policy.s3.versions == "current" or policy.s3.kind == "s3_uploads":
         return Check.ok(name, policy.id, "Object Lock: it does not stand in the way of delete markers and aborts")
     if not retention:
         return Check.ok(name, policy.id, "Object Lock without a default: what is locked is skipped, and said")
@@ -291,9 +291,9 @@ def _beside(policy: Policy, rules: Sequence[LifecycleRule]) -> Check:
 
 def _listing(policy: Policy) -> tuple[str, str, str]:
     """The call that lists a policy's items, its limit's name, and its action."""
-    if policy.source.kind == "s3_uploads":
+    if policy.s3.kind == "s3_uploads":
         return "list_multipart_uploads", "MaxUploads", "s3:ListBucketMultipartUploads"
-    if policy.source.versions == "noncurrent":
+    if policy.s3.versions == "noncurrent":
         return "list_object_versions", "MaxKeys", "s3:ListBucketVersions"
     return "list_objects_v2", "MaxKeys", "s3:ListBucket"
 
@@ -304,7 +304,7 @@ def _scope(bucket: _Bucket, policy: Policy) -> Any:
     def look() -> Iterator[Check]:
         call, limit, _ = _listing(policy)
         empty = []
-        for prefix in policy.source.prefixes:
+        for prefix in policy.s3.prefixes:
             answer = bucket.ask(call, Prefix=prefix, **{limit: 1})
             if not any(answer.get(kind) for kind in ("Contents", "Versions", "DeleteMarkers", "Uploads")):
                 empty.append(prefix)
@@ -316,6 +316,6 @@ def _scope(bucket: _Bucket, policy: Policy) -> Any:
 def _filled(policy: Policy, empty: Sequence[str]) -> Check:
     if not empty:
         return Check.ok(CheckName.SCOPE, policy.id, "there is something under each of its prefixes")
-    where = ", ".join(f"s3://{policy.source.bucket}/{prefix}" for prefix in empty)
+    where = ", ".join(f"s3://{policy.s3.bucket}/{prefix}" for prefix in empty)
     to_do = "see that bucket and prefixes are spelled as the keys are; a run would wait for a person (empty scope)"
     return Check.warning(CheckName.SCOPE, policy.id, f"nothing lies under {where}", to_do)

@@ -19,6 +19,7 @@ from sexton.aws.dead_letters import SqsDeadLetters
 from sexton.aws.errors import calls, code_of
 from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import called
+from sexton.aws.records import DynamoRecords
 from sexton.aws.settings import actor
 from sexton.aws.table import DynamoTable
 from sexton.change_request import Door
@@ -84,6 +85,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
             ledger=Ledger(DynamoTable(clients.dynamodb, outputs["LedgerTableName"])),
             evidence=S3Evidence(buckets, outputs["EvidenceBucketName"], account),
             bucket=lambda name, owner=None: S3Bucket(buckets, buckets, name, owner or account),
+            records=lambda name: DynamoRecords(clients.dynamodb, name),
             functions=LambdaFunctions(functions, outputs["ReconcilerFunctionName"]),
             dead_letters=SqsDeadLetters(clients.sqs, outputs.get("DeadLetterQueueUrl", "")),
             control=SignedControl(session, doors, functions.meta.endpoint_url, lambda: actor() or _caller(session)),

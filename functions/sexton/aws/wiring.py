@@ -14,12 +14,13 @@ from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import LambdaDiscovery
 from sexton.aws.gauges import EmfGauges
 from sexton.aws.queue import SqsDeliveries, SqsQueue
+from sexton.aws.records import DynamoRecords
 from sexton.aws.schedules import AwsSchedules
 from sexton.aws.settings import Settings
 from sexton.aws.table import DynamoTable
 from sexton.policy import Policy
 from sexton.run import Run
-from sexton.target import Target
+from sexton.target import AnyTarget
 from sexton.targets import target_of_run
 
 
@@ -33,6 +34,7 @@ class Wiring:
     def __init__(self, settings: Settings, session: Session | None = None) -> None:
         self._settings = settings
         self._clients = Clients(session, settings.delete_timeout)
+        self._records: dict[str, DynamoRecords] = {}
         self.changes_sent = ChangesSent()
         self._clients.count_changes(self.changes_sent)
 
@@ -84,6 +86,16 @@ class Wiring:
         clients, owner = self._clients, account or self._settings.account
         return S3Bucket(clients.s3, clients.s3_deletes, name, owner, clients.delete_timeout)
 
-    def target(self, policy: Policy, run: Run) -> Target:
+    def records(self, name: str) -> ports.RecordTable:
+        """A table with records; each is described once, and its pace is kept, as long as this lives."""
+        if name not in self._records:
+            self._records[name] = DynamoRecords(self._clients.dynamodb, name)
+        return self._records[name]
+
+    def stores(self) -> ports.Stores:
+        """Where items lie."""
+        return ports.Stores(self.bucket, self.records)
+
+    def target(self, policy: Policy, run: Run) -> AnyTarget:
         """What a run of a policy removes."""
-        return target_of_run(policy, run, self.bucket(policy.source.bucket, policy.source.account))
+        return target_of_run(policy, run, self.stores())

@@ -1,0 +1,143 @@
+"""Tables with records in memory, with DynamoDB's order, pages and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sexton.attributes import Attributes, canonical, number
+from sexton.errors import CallFailed, Failure
+from sexton.ports import KeyShape, Record, RecordPage, TableShape
+from sexton.record_source import RecordSource
+from sexton.table import Delete
+
+# The running example: reminders by id, and by the day on which they are due.
+REMINDERS = TableShape(
+    KeyShape("id"),
+    {"by-status": KeyShape("status", "deadline"), "by-day": KeyShape("day", "deadline")},
+    {"id": "S", "status": "S", "day": "S", "deadline": "N"},
+)
+
+
+class FakeRecords:
+    """Records by key, in typed form. A page looks at `most` records, whether they are meant or not."""
+
+    def __init__(self, shape: TableShape = REMINDERS, most: int = 1000) -> None:
+        self._shape = shape
+        self.most = most
+        self.records: dict[str, dict[str, Any]] = {}
+        self.used_up = 0  # of so many listings to come the read capacity says: later
+        self.failure: Failure | None = None  # of a transaction, and then no more
+        self.before_transaction: list[Any] = []  # what happens just before the next ones
+
+    def put(self, **values: Any) -> str:
+        """Place a record; plain text, numbers and truth values get their types. Returns its key."""
+        typed = {name: _typed(value) for name, value in values.items()}
+        key = canonical({name: typed[name] for name in _names(self._shape.keys)})
+        self.records[key] = typed
+        return key
+
+    def shape(self) -> TableShape:
+        return self._shape
+
+    def query(
+        self, source: RecordSource, partition: str, cutoff: datetime, after: Attributes | None = None
+    ) -> RecordPage | None:
+        if self._waits():
+            return None
+        keys = self._shape.indexes[source.index] if source.index else self._shape.keys
+        assert keys.sort is not None
+        bound, kind = source.timestamp.bound(cutoff), self._shape.types[keys.partition]
+        within = [
+            record
+            for record in self.records.values()
+            if record.get(keys.partition) == {kind: partition}
+            and keys.sort in record
+            and record[keys.sort].keys() == bound.keys()
+            and _order(record[keys.sort]) < _order(bound)
+        ]
+        return self._page(source, keys, within, after)
+
+    def scan(self, source: RecordSource, starts: Mapping[int, Attributes | None]) -> Mapping[int, RecordPage]:
+        assert source.scan is not None
+        if self._waits():
+            return {}
+        total, ordered = source.scan.segments, [self.records[key] for key in sorted(self.records)]
+        return {
+            segment: self._page(source, self._shape.keys, ordered[segment::total], after)
+            for segment, after in starts.items()
+        }
+
+    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
+        found = (self.records.get(canonical(key)) for key in keys)
+        return [self._record(source, self._shape.keys, record) for record in found if record is not None]
+
+    def request_timeout(self) -> timedelta:
+        return timedelta(seconds=23)
+
+    # the transactions of the ledger's table
+
+    def permits(self, delete: Delete) -> bool:
+        """Whether the record is as it is expected."""
+        record = self.records.get(canonical(delete.key), {})
+        return all(record.get(name) == value for name, value in delete.expected.items())
+
+    def begin(self) -> None:
+        """A transaction is about to be judged."""
+        if self.before_transaction:
+            self.before_transaction.pop(0)()
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise CallFailed(failure)
+
+    def remove(self, delete: Delete) -> None:
+        """Carry out a permitted removal; a record that is not there is no error."""
+        self.records.pop(canonical(delete.key), None)
+
+    def _waits(self) -> bool:
+        self.used_up -= 1
+        return self.used_up >= 0
+
+    def _page(
+        self, source: RecordSource, keys: KeyShape, within: list[dict[str, Any]], after: Attributes | None
+    ) -> RecordPage:
+        names = _names(keys)
+
+        def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
+            return (*(_order(record[name]) for name in names), *(_order(record[name]) for name in _table(self._shape)))
+
+        ordered = sorted(within, key=place)
+        if after is not None:
+            ordered = [record for record in ordered if place(record) > place(after)]
+        page = tuple(self._record(source, keys, record) for record in ordered[: self.most])
+        # Like DynamoDB, a page that is full has a next even when nothing follows.
+        return RecordPage(page, page[-1].after if len(page) == self.most else None, 100)
+
+    def _record(self, source: RecordSource, keys: KeyShape, record: Mapping[str, Any]) -> Record:
+        start = {*_names(keys), *_table(self._shape)}
+        return Record(
+            {name: record[name] for name in _table(self._shape)},
+            {name: record[name] for name in source.guarded if name in record},
+            {name: record[name] for name in start if name in record},
+        )
+
+
+def _typed(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    return {"S": value} if isinstance(value, str) else {"N": str(value)}
+
+
+def _names(keys: KeyShape) -> list[str]:
+    return [name for name in (keys.partition, keys.sort) if name]
+
+
+def _table(shape: TableShape) -> list[str]:
+    return _names(shape.keys)
+
+
+def _order(value: Mapping[str, Any]) -> Any:
+    return number(value) if "N" in value else next(iter(value.values()))
