@@ -23,8 +23,8 @@ def arns(template: Template) -> Arns:
 
 
 def allows(right: Right, action: str, grant: Grant) -> bool:
-    here = grant.resource.rpartition(":::")[2]  # the partition is no matter here
-    patterns = [pattern(resource.rpartition(":::")[2]) for resource in right.resources]
+    here = local(grant.resource)
+    patterns = [pattern(local(resource)) for resource in right.resources]
     conditions = json.loads(right.conditions)
     return (
         right.effect == "Allow"
@@ -32,6 +32,12 @@ def allows(right: Right, action: str, grant: Grant) -> bool:
         and any(fnmatchcase(here, each) for each in patterns)
         and all(holds(grant, operator, keys) for operator, keys in conditions.items())
     )
+
+
+def local(arn: str) -> str:
+    """An ARN without partition, region and account, which are no matter here."""
+    table = arn.partition(":table/")[2]
+    return f"/{table}" if table else arn.rpartition(":::")[2]
 
 
 def holds(grant: Grant, operator: str, keys: dict[str, list[str]]) -> bool:
