@@ -124,7 +124,7 @@ class History:
         while not self._settled():
             if self.scheduler.seconds > end:
                 raise Violation(f"still open after {timedelta(seconds=CALM_WITHIN)}: {sorted(self._open())}")
-            self.scheduler.run(until=self.scheduler.seconds + max(self._quiet_for(), 2 * TICK))
+            self.scheduler.run(until=self.scheduler.seconds + max(self._quiet_for(), 4 * TICK))
             self.world.invoke_tick()
             self.scheduler.run(until=self.scheduler.seconds + TICK)
 

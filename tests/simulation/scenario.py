@@ -47,7 +47,7 @@ class Scenario:
     @staticmethod
     def drawn(random: Random) -> Scenario:
         """One to three policies, most of them alone; seldom two on the same objects."""
-        scenario = Scenario(random, minutes=random.randint(6, 14))
+        scenario = Scenario(random, minutes=random.randint(5, 12))
         for number in range(random.choice((1, 1, 1, 1, 2, 3))):
             scenario._add_policy(number)
         return scenario

@@ -52,6 +52,7 @@ class SimulatedWorld(World):
         self._numbers: dict[str, count[int]] = {}
         self._workers = 0
         self.ticking = True
+        self.tick_every = weather.random.choice((TICK, TICK, 2 * TICK, 3 * TICK))  # more would find little to do
         self._ticks = 0
         self._poll_at: float | None = None
 
@@ -152,7 +153,7 @@ class SimulatedWorld(World):
             return
         if not self.weather.strikes(Fault.TICK_MISSED):
             self.invoke_tick()
-        self.scheduler.after(TICK, self.keep_ticking)
+        self.scheduler.after(self.tick_every, self.keep_ticking)
 
     # the event source mapping
 
