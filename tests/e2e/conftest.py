@@ -17,6 +17,7 @@ from infra.local import stage as stages
 from infra.local.stage import Stage
 from tests.e2e import hardships, stories
 from tests.e2e.faults import Faults
+from tests.e2e.hardships import Struck
 from tests.e2e.proxy import Proxy
 from tests.e2e.site import Site
 from tests.e2e.stories import Story
@@ -28,8 +29,8 @@ WORKER_TIMEOUT = 10  # seconds; a lease is 40 then, and the visibility 60
 CONTEXT: dict[str, object] = {"worker_timeout": WORKER_TIMEOUT, "mismatch_seconds": 5}
 TEST_SECONDS = 600  # only what hangs takes so long; the first test waits for the deployment
 
-# The crashes of `begun` take minutes to be recovered from, which the tests in between use; a redeployment would
-# disturb them, so it comes last.
+# The crashes of `begun` and the faults of `struck` take minutes to be recovered from, which the tests in between use;
+# a redeployment would disturb them, so it comes last.
 ORDER = (
     "test_stage",
     "test_doctor",
@@ -107,3 +108,9 @@ def faults(stage: Stage, proxy: Proxy) -> Iterator[Faults]:
     """What makes the network and AWS fail."""
     with Faults(stage.emulator.endpoint, proxy).serving() as serving:
         yield serving
+
+
+@pytest.fixture(scope="session")
+def struck(site: Site, proxy: Proxy, faults: Faults) -> dict[str, Struck]:
+    """Every run that meets a hardship, by its policy: begun, and not recovered yet."""
+    return hardships.begin_all(site, proxy, faults)

@@ -41,6 +41,7 @@ class Faults:
         self._http = Microburst(endpoint)
         self._tcp = TcpProxy(there.hostname, there.port)
         self._ports: dict[str, int] = {}
+        self.made: dict[str, Rule] = {}  # by mark
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="microburst")
 
@@ -54,9 +55,9 @@ class Faults:
             given = rule | {"payload": rf"(?s)^{rule['payload']}.*\r\n{MARK}: {mark}\r\n"}
         else:
             given = rule | {"headers": {MARK: mark}}
-        (made,) = engine.add_rules([given])
+        (self.made[mark],) = engine.add_rules([given])
         self._proxy.detour(mark, self._ports[side])
-        return made
+        return self.made[mark]
 
     @contextmanager
     def serving(self) -> Iterator[Faults]:

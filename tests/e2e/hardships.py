@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.site import write_policy
+from microburst.rules import Rule as Fault
+
+from tests.e2e.faults import Faults
+from tests.e2e.proxy import Proxy, Rule, Strike
+from tests.e2e.site import Site, now, numbered, stamp, write_policy
 
 BUCKET = "e2e-hardships"
 OBJECTS = 12
+LIMITS = {"max_attempts": 5, "max_items": 10_000}  # no job dies of a busy machine on top of its hardship
+AT_ONCE = 3  # discoveries; each may begin as a process of its own
 
 # A policy whose worker is killed by the proxy, each time right after a deletion.
-KILLED, KILLS, KILLED_SIZE = "killed-at-work", 3, 4
+KILLED, KILLS, KILLED_SIZE = "killed-at-work", 2, 4
 # A mark of its own: these calls name neither run nor policy, only a receipt.
 HIDE = "sqs:ChangeMessageVisibility"
 
@@ -35,6 +43,14 @@ class Hardship:
     fault: Mapping[str, Any]
     unproven: Unproven = Unproven.NONE
     fires: int = 1
+
+
+@dataclass(frozen=True)
+class Struck:
+    """A run that meets a hardship, and what strikes it."""
+
+    run_id: str
+    by: Fault | Rule
 
 
 def _says(text: str) -> str:
@@ -112,5 +128,31 @@ HIDING_FAILS = {"service": "sqs", "operation": "ChangeMessageVisibility", **_err
 def write_policies(folder: Path) -> None:
     """A policy for each hardship."""
     for hardship in HARDSHIPS:
-        write_policy(folder, hardship.name, BUCKET)
-    write_policy(folder, KILLED, BUCKET, job_size=KILLED_SIZE)
+        write_policy(folder, hardship.name, BUCKET, limits=LIMITS)
+    write_policy(folder, KILLED, BUCKET, job_size=KILLED_SIZE, limits=LIMITS)
+
+
+def begin_all(site: Site, proxy: Proxy, faults: Faults) -> dict[str, Struck]:
+    """Begin a run for each hardship, by its policy; they are closed by later ticks."""
+    strikes = _strikes(proxy, faults)
+    for policy in strikes:
+        site.fill(BUCKET, [*numbered(f"{policy}/", OBJECTS), f"{policy}/kept/1", f"beside-{policy}/1"])
+    site.age()
+    at, functions = now(), site.functions  # one client for all threads
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        events = [json.dumps({"policy": policy, "scheduled_time": stamp(at)}) for policy in strikes]
+        # Discovery may fail of its hardship; then the tick goes on.
+        called = [
+            pool.submit(functions.invoke, FunctionName=site.function("Discovery"), Payload=event) for event in events
+        ]
+    for call in called:
+        call.result()
+    return {policy: Struck(f"{policy}.{at:%Y%m%dT%H%M%SZ}.1", by) for policy, by in strikes.items()}
+
+
+def _strikes(proxy: Proxy, faults: Faults) -> dict[str, Fault | Rule]:
+    """What strikes each policy's run."""
+    faults.strike(HIDE, **HIDING_FAILS)
+    strikes: dict[str, Fault | Rule] = {each.name: faults.strike(each.name, **each.fault) for each in HARDSHIPS}
+    killing = Rule("s3:DeleteObjects", (f"{KILLED}/",), Strike.KILL_AFTER, times=KILLS)
+    return strikes | {KILLED: proxy.add(killing)}

@@ -1,8 +1,9 @@
 """Between the functions and the emulator: records every call, and strikes at chosen ones.
 
 A rule names a call by its operation and by texts that it holds. When such a call arrives, the calling process is
-killed before the call is passed on or after it was carried out, or it lives and gets no reply, or another one.
-Calls that hold a mark take a detour, past what makes other faults.
+killed before the call is passed on or after it was carried out. What else can happen to a call is microburst's to do,
+which knows AWS's errors but no processes, and records no call that it lets through: calls that hold a mark take a
+detour past it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ TARGETS = {"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "AWSEvents": "ev
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 UPSTREAM_SECONDS = 60
 MARK = "X-Mark"  # the header with the mark of a call that takes a detour
+UNDOTTED = "Host: localhost"  # in any other name microburst looks for a service, and reads the models of them all first
 AT_ONCE = struct.pack("ii", 1, 0)  # linger: a closed connection is reset
 
 
@@ -41,8 +43,6 @@ class Strike(Enum):
 
     KILL_BEFORE = "the caller is killed before the call is carried out"
     KILL_AFTER = "the call is carried out, then the caller is killed"
-    LOSE_REPLY = "the call is carried out, its reply is lost"
-    ANSWER = "the call is not carried out, the answer is the rule's"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,6 @@ class Rule:
     holding: tuple[str, ...]
     strike: Strike
     times: int = 1
-    answer: tuple[int, bytes] = (500, b"")
     struck: list[Call] = field(default_factory=list)
     hit: threading.Event = field(default_factory=threading.Event)
 
@@ -184,14 +183,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._relay(call, *detour)
         elif strike is Strike.KILL_BEFORE:
             self.server.proxy.kill(call.pid)
-        elif strike is Strike.ANSWER:
-            assert rule
-            self._reply(rule.answer[0], [("Content-Type", "application/xml")], rule.answer[1])
         else:
             status, headers, content = self._forwarded(call)
             if strike is Strike.KILL_AFTER:
                 self.server.proxy.kill(call.pid)
-            elif strike is None:
+            else:
                 self._reply(status, headers, content)
         self.close_connection = self.close_connection or strike is not None
         if rule:
@@ -230,9 +226,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _relay(self, call: Call, mark: str, port: int) -> None:
         """Let a detour answer, byte for byte; a connection that it breaks off before any answer is reset."""
-        given = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
-        lines = [f"{self.command} {self.path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
-        head = "\r\n".join([*lines, f"{MARK}: {mark}", "Connection: close", "", ""]).encode("latin-1")
+        left_out = HOP_BY_HOP | {"host"}
+        given = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() not in left_out]
+        ours = [UNDOTTED, f"{MARK}: {mark}", "Connection: close"]
+        head = "\r\n".join([f"{self.command} {self.path} HTTP/1.1", *given, *ours, "", ""]).encode("latin-1")
         self.close_connection = True
         with socket.create_connection((HOST, port), UPSTREAM_SECONDS) as beyond:
             beyond.sendall(head + call.body)

@@ -209,14 +209,27 @@ class Site:
     @contextmanager
     def worker_held(self) -> Iterator[None]:
         """While the block lasts, SQS invokes no worker."""
-        (mapping,) = self.functions.list_event_source_mappings(FunctionName=self.function("Worker"))[
-            "EventSourceMappings"
-        ]
-        self.functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+        uuid = self._mapping()["UUID"]
+        self.functions.update_event_source_mapping(UUID=uuid, Enabled=False)
         try:
             yield
         finally:
-            self.functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+            self.functions.update_event_source_mapping(UUID=uuid, Enabled=True)
+
+    def feed(self) -> str:
+        """The state of what feeds the worker: `Enabled`, `Disabled`, or on the way."""
+        return str(self._mapping()["State"])
+
+    def _mapping(self) -> dict[str, Any]:
+        worker = self.function("Worker")
+        (mapping,) = self.functions.list_event_source_mappings(FunctionName=worker)["EventSourceMappings"]
+        return dict(mapping)
+
+    def queued(self) -> int:
+        """How many messages the jobs queue holds, hidden ones too."""
+        counts = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        asked = {"QueueUrl": self.stage.outputs["JobsQueueUrl"], "AttributeNames": counts}
+        return sum(int(count) for count in self.sqs.get_queue_attributes(**asked)["Attributes"].values())
 
     def send(self, body: str) -> str:
         """Put a message on the jobs queue by hand; returns its id."""

@@ -23,6 +23,7 @@ OTHERS = {
     "rewritten": "e2e-rewritten",
     "missing-bucket": "e2e-missing",
     "redeployed": "e2e-redeployed",
+    "fed": "e2e-fed",
 }
 
 
@@ -57,7 +58,6 @@ CRASHES = (
     Crash("claim-after", "Worker", AFTER, "dynamodb:UpdateItem", (JOB, "first_claim_at")),
     Crash("delete-before", "Worker", BEFORE, "s3:DeleteObjects", ("{policy}/",)),
     Crash("delete-after", "Worker", AFTER, "s3:DeleteObjects", ("{policy}/",), unproven=True),
-    Crash("delete-lost", "Worker", Strike.LOSE_REPLY, "s3:DeleteObjects", ("{policy}/",), unproven=True),
     Crash("outcomes-after", "Worker", AFTER, "s3:PutObject", ("outcomes/{run}/",), unproven=True),
     Crash("settle-after", "Worker", AFTER, "dynamodb:UpdateItem", (JOB, "settled_at")),
     Crash("report-after", "Reconciler", AFTER, "s3:PutObject", ("runs/{run}/report-",)),

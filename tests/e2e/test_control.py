@@ -105,14 +105,9 @@ def test_a_door_takes_no_request_that_is_not_signed(site: Site) -> None:
 
 
 def test_pausing_all_stops_what_feeds_the_worker(site: Site) -> None:
-    def feed() -> str:
-        worker = site.function("Worker")
-        (mapping,) = site.functions.list_event_source_mappings(FunctionName=worker)["EventSourceMappings"]
-        return str(mapping["State"])
-
     assert ask(site, ADA, "pause").json["trouble"] is None
     try:
-        until(lambda: feed() == "Disabled", 30, "the worker is fed no more")
+        until(lambda: site.feed() == "Disabled", 30, "the worker is fed no more")
     finally:
         assert ask(site, ADA, "resume").json["trouble"] is None
-    until(lambda: feed() == "Enabled", 30, "the worker is fed again")
+    until(lambda: site.feed() == "Enabled", 30, "the worker is fed again")

@@ -6,25 +6,26 @@ import json
 from typing import Any
 
 import pytest
+from microburst.rules import Rule as Fault
 
-from tests.e2e.proxy import Proxy, Rule, Strike
+from tests.e2e.faults import Faults
+from tests.e2e.proxy import Proxy
 from tests.e2e.site import Site, numbered, until
 
 pytestmark = pytest.mark.usefixtures("begun")  # so that recovery from the crashes goes on meanwhile
 
 DENIED, FORGED = "e2e-denied", "e2e-forged"
-REFUSAL = b"""<?xml version="1.0" encoding="UTF-8"?>
-<Error><Code>AccessDenied</Code><Message>User is not authorized to perform: s3:DeleteObject</Message></Error>"""
+REFUSAL = {"code": "AccessDenied", "status": 403, "message": "User is not authorized to perform: s3:DeleteObject"}
 CLOSED_SECONDS = 150
 MOVED_SECONDS = 150  # a message is received fifteen times before SQS moves it
 
 
 @pytest.fixture(scope="module")
-def denied(site: Site, proxy: Proxy) -> tuple[str, Rule]:
+def denied(site: Site, faults: Faults) -> tuple[str, Fault]:
     """A run whose worker may not delete, at its end: each time that it was halted for that, it was resumed."""
     site.fill(DENIED, numbered("denied/", 15))
     site.age()
-    refused = proxy.add(Rule("s3:DeleteObjects", (f"/{DENIED}",), Strike.ANSWER, times=1000, answer=(403, REFUSAL)))
+    refused = faults.strike(f"/{DENIED}", service="s3", operation="DeleteObjects", error=REFUSAL)
     run_id = site.start("denied")
 
     def closed() -> bool:
@@ -38,7 +39,7 @@ def denied(site: Site, proxy: Proxy) -> tuple[str, Rule]:
     return run_id, refused
 
 
-def test_a_refusal_for_good_halts_the_run_before_anything_dies_of_it(site: Site, denied: tuple[str, Rule]) -> None:
+def test_a_refusal_for_good_halts_the_run_before_anything_dies_of_it(site: Site, denied: tuple[str, Fault]) -> None:
     changes = site.show(denied[0])["changes"]
     stops = [(each["change"], each["actor"]) for each in changes if each["change"] in ("halted", "resumed")]
 
@@ -46,20 +47,20 @@ def test_a_refusal_for_good_halts_the_run_before_anything_dies_of_it(site: Site,
     assert [change for change, _ in stops] == ["halted", "resumed"] * (len(stops) // 2)
 
 
-def test_a_job_that_is_refused_again_is_dead_at_once(site: Site, denied: tuple[str, Rule]) -> None:
+def test_a_job_that_is_refused_again_is_dead_at_once(site: Site, denied: tuple[str, Fault]) -> None:
     """It was given back once, and then tried once more, however often its message comes again."""
     run_id, refused = denied
     run = site.show(run_id)
 
     assert (run["state"], run["balanced"], run["deleted"]) == ("completed", True, 0)
     assert run["dead"] == {"AccessDenied": 15}
-    assert len(refused.struck) == 2 * 2
+    assert refused.fired_count == 2 * 2
     assert len(site.keys(DENIED)) == 15
     assert site.told("verify", run_id)["holds"]
     assert site.sexton("run", "watch", run_id).code == 1
 
 
-def test_a_dead_job_is_listed_with_all_that_is_needed_to_judge_it(site: Site, denied: tuple[str, Rule]) -> None:
+def test_a_dead_job_is_listed_with_all_that_is_needed_to_judge_it(site: Site, denied: tuple[str, Fault]) -> None:
     run_id, _ = denied
     letters = [each for each in site.told("dlq", "list") if each["run_id"] == run_id]
 
@@ -74,7 +75,7 @@ def test_a_dead_job_is_listed_with_all_that_is_needed_to_judge_it(site: Site, de
     assert run_id in [each["run_id"] for each in status["for_a_person"]]
 
 
-def test_a_dead_jobs_message_comes_to_the_dead_letter_queue_by_redrive(site: Site, denied: tuple[str, Rule]) -> None:
+def test_a_dead_jobs_message_comes_to_the_dead_letter_queue_by_redrive(site: Site, denied: tuple[str, Fault]) -> None:
     """Only what SQS moved itself can be redriven to its source from the console."""
     run_id, refused = denied
 
@@ -89,7 +90,7 @@ def test_a_dead_jobs_message_comes_to_the_dead_letter_queue_by_redrive(site: Sit
     assert {json.loads(message["Body"])["job_id"] for message in messages} == {
         letter["job_id"] for letter in site.told("dlq", "list") if letter["run_id"] == run_id
     }
-    assert len(refused.struck) == 2 * 2
+    assert refused.fired_count == 2 * 2
 
 
 def forgeries(messages: list[dict[str, Any]]) -> dict[str, tuple[str, str]]:

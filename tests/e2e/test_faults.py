@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.proxy import Strike
 from tests.e2e.site import Site
 from tests.e2e.stories import BUCKET, CRASHES, OBJECTS, Crash, Story
 
@@ -46,7 +45,4 @@ def test_what_is_said_of_an_object_is_what_is_known(crash: Crash, recovered: dic
     assert explained["now"] is None
     assert (fate["outcome"], fate["unproven"]) == ("deleted", crash.unproven)
     assert fate["reason"] == ("absent_after_attempt" if crash.unproven else None)
-    killed_while_leased = crash.strike is not Strike.LOSE_REPLY and crash.name != "settle-after"
-    assert [failed["event"] for failed in fate["history"]] == (
-        ["no_record"] if killed_while_leased else ["transient"] if crash.strike is Strike.LOSE_REPLY else []
-    )
+    assert [failed["event"] for failed in fate["history"]] == ([] if crash.name == "settle-after" else ["no_record"])

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.proxy import Call, Proxy
 from tests.e2e.site import Site, now, numbered, stamp, until
 
-pytestmark = pytest.mark.usefixtures("begun")  # so that recovery from the crashes goes on meanwhile
+pytestmark = pytest.mark.usefixtures("begun", "struck")  # so that recovery from crashes and faults goes on meanwhile
 
 LOGS, DOCUMENTS, UPLOADS, EXPORTS = "e2e-logs", "e2e-documents", "e2e-uploads", "e2e-exports"
 ENDED_SECONDS = 150
