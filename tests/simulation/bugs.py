@@ -8,7 +8,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sexton import job_transitions, judging, keys, planning, receiving, replaying, run_transitions, starting, working
+from sexton import (
+    closing,
+    job_transitions,
+    judging,
+    keys,
+    planning,
+    receiving,
+    replaying,
+    run_transitions,
+    starting,
+    working,
+)
 from sexton.decision import EXPIRED
 from sexton.errors import CallFailed
 from sexton.item import Item
@@ -171,11 +182,11 @@ def expired_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 def split_after_settling(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parent is settled first, its children are written after."""
 
-    def commit(self: Working, settlement: Write, children: Sequence[Write]) -> None:
-        for write in (settlement, *children):
-            self.ledger.table.write(write)
+    def write(self: Working, settlement: Write, children: Sequence[Write]) -> None:
+        for each in (settlement, *children):
+            self.ledger.table.write(each)
 
-    monkeypatch.setattr(Working, "_commit", commit)
+    monkeypatch.setattr(Working, "_write_settlement", write)
 
 
 def sent_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +247,12 @@ def other_version_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def closed_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run is closed when the index shows nothing open, without a consistent look."""
-    monkeypatch.setattr("sexton.closing.OPEN", ())
+    """A run is closed once everything was sent, whatever its jobs' rows say."""
+    monkeypatch.setattr(closing, "OPEN", ())
+    real = Reconciling._keep_working
+    monkeypatch.setattr(
+        Reconciling, "_keep_working", lambda self, run, *args: real(self, run, *args) or run.state is AT_WORK[1]
+    )
 
 
 def removal_without_condition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,8 @@ OBSTACLES = {Fault.DELETED, Fault.LOCKED, Fault.DENIED, Fault.REWRITTEN, Fault.R
 # little everywhere.
 REMOVING = ("bucket.remove", "bucket.remove", "bucket.remove")
 FOCUSES = (*REMOVING, "none", "none", "table.write", "evidence.put", "queue", "bucket.list")
-VICTIMS = (("worker",), ("worker",), ("worker", "tick"), ("discovery",), ("worker", "discovery", "tick", "person"))
+EVERYBODY = ("worker", "discovery", "tick", "person")
+VICTIMS = (("worker",), ("worker",), ("worker", "tick"), ("discovery",), ("discovery", "worker"), EVERYBODY)
 WORSE = 12
 PRESENT = 0.4  # of the histories have a kind at all
 

@@ -10,6 +10,7 @@ from random import Random
 from sexton.controls import pause_key
 from sexton.instant import from_ms
 from sexton.table import Row
+from sexton.working import Answer
 
 from tests.fakes.queue import Message
 from tests.fakes.time import START
@@ -47,7 +48,7 @@ class History:
         self.scenario = Scenario.drawn(self.random)
         self.scheduler = Scheduler()
         self.world = SimulatedWorld(
-            self.scheduler, self.weather, Sight(self._saw, self._ended, self._acked), self.scenario.policies
+            self.scheduler, self.weather, Sight(self._saw, self._ended, self._answered), self.scenario.policies
         )
         self.scenario.fill(self.world)
         self.store = Store(self.world.buckets)
@@ -173,10 +174,10 @@ class History:
         if self.story is not None:
             self.story.ended(task, how)
 
-    def _acked(self, task: Task, message: Message) -> None:
+    def _answered(self, task: Task, message: Message, answer: Answer) -> None:
         if self.story is not None:
-            self.story.tell(task.name, f"acknowledges {message.message_id}")
-        self.acks.acked(task, message)
+            self.story.tell(task.name, f"answers {answer} for {message.message_id}")
+        self.acks.answered(task, message, answer)
 
 
 def told(seed: int) -> tuple[Story, Violation | None]:

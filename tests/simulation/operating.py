@@ -92,7 +92,7 @@ class Operator:
 
     def look_back(self) -> None:
         """From now on they think of what has ended, too."""
-        self._mine += [Act.REPLAY, Act.RESOLVE, Act.UNDO, Act.REISSUE]
+        self._mine += [Act.REPLAY, Act.REPLAY, Act.RESOLVE, Act.REISSUE, *[Act.UNDO] * 4]
         self.active = True
 
     def tidy_up(self) -> int:

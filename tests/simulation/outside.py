@@ -223,7 +223,7 @@ class Outside:
 
     def _freeze_index(self) -> str:
         self.world.table.freeze_index()
-        self.world.scheduler.after(self.random.uniform(1, 20), self.world.table.thaw_index)
+        self.world.scheduler.after(self.random.uniform(1, 120), self.world.table.thaw_index)
         return "lets the index fall behind"
 
     def _deploy(self) -> str:

@@ -30,11 +30,11 @@ RETRIED_AFTER = (60.0, 120.0)  # an asynchronous invocation that failed, twice
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Those who watch: of every effect, and of every message that the mapping deletes."""
+    """Those who watch: every effect, the end of every task, and what a worker answers for a message."""
 
     effect: Callable[[Effect], None]
     ended: Callable[[Task, Ended], None]
-    acked: Callable[[Task, Message], None]
+    answered: Callable[[Task, Message, Answer], None]
 
 
 class SimulatedWorld(World):
@@ -179,20 +179,18 @@ class SimulatedWorld(World):
 
     def _invoke_worker(self, batch: Sequence[Message]) -> None:
         self._workers += 1
-        task: Task
 
         def ended(how: Ended) -> None:
             self._workers -= 1
             for message in batch:
                 if not how.killed and message.message_id not in how.result:  # type: ignore[operator]
-                    self.sight.acked(task, message)
                     self.queue.ack(message.receipt)
                 elif how.killed:
                     self._count(Fault.VISIBLE_AGAIN)
             self.poll()
 
         limit = WORKER_TIMEOUT.total_seconds()
-        task = self.begin("worker", lambda: self._work_batch(batch, limit), limit, ended)
+        self.begin("worker", lambda: self._work_batch(batch, limit), limit, ended)
 
     def _work_batch(self, batch: Sequence[Message], limit: float) -> list[str]:
         """What the worker's handler does: answers with the messages that are kept."""
@@ -202,6 +200,8 @@ class SimulatedWorld(World):
                 answer = working.work(Delivery(message.message_id, message.receipt, message.body, message.sent_at))
             except SextonError:
                 answer = Answer.KEEP
+            assert self.scheduler.running is not None
+            self.sight.answered(self.scheduler.running, message, answer)
             if answer is Answer.KEEP:
                 kept.add(message.message_id)
         return sorted(kept)

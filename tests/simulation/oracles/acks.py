@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from sexton.table import Key, Row, Write
+from sexton.working import Answer
 
 from tests.fakes.queue import Message
 from tests.fakes.table import FakeTable
@@ -15,11 +16,11 @@ from tests.simulation.violation import Violation
 
 
 class Acks:
-    """Remembers what each worker last saw or wrote of a job row, as the ledger had it at that moment."""
+    """Remembers what each worker, at its present message, last saw or wrote of a job row, as the ledger then had it."""
 
     def __init__(self, table: FakeTable) -> None:
         self.table = table
-        self._seen: dict[tuple[str, Key], Row | None] = {}
+        self._seen: dict[str, dict[Key, Row | None]] = {}  # by worker
 
     def saw(self, effect: Effect) -> None:
         """Note the rows that a worker's call was about."""
@@ -27,17 +28,20 @@ class Acks:
             return
         for key in _keys(effect):
             if is_job(key):
-                self._seen[effect.task.name, key] = self.table.rows.get(key)
+                self._seen.setdefault(effect.task.name, {})[key] = self.table.rows.get(key)
 
-    def acked(self, task: Task, message: Message) -> None:
-        """Judge the deletion of a message."""
+    def answered(self, task: Task, message: Message, answer: Answer) -> None:
+        """Judge what a worker answers for a message: only one that is kept comes again."""
+        seen = self._seen.pop(task.name, {})
+        if answer is Answer.KEEP:
+            return
         try:
             job_id = json.loads(message.body)["job_id"]
         except (ValueError, KeyError):
             raise Violation(f"{task.name} acknowledged a message that is none of ours") from None
         parts = job_id.split(".")
         key = Key(f"RUN#{'.'.join(parts[:3])}", f"JOB#{'#'.join(parts[3:])}")
-        row = self._seen.get((task.name, key))
+        row = seen.get(key)
         if row is None:
             raise Violation(f"{task.name} acknowledged {job_id} without a word of the ledger")
         settled = row["state"] in ("succeeded", "cancelled")
