@@ -40,13 +40,13 @@ def test_explaining_asks_for_the_bucket_of_the_account_that_the_policies_name(wo
     world.settle()
     world.asked.clear()
 
-    Explaining(world.ledger, world.evidence, world.bucket, world.clock).explain("s3://logs/app/one")
+    Explaining(world.ledger, world.evidence, world.stores, world.clock).explain("s3://logs/app/one")
 
     assert world.asked == {("logs", ANOTHER)}
 
 
 def test_explaining_a_bucket_of_no_policy_asks_for_the_stacks_own(world: World) -> None:
-    Explaining(world.ledger, world.evidence, world.bucket, world.clock).explain("s3://elsewhere/app/one")
+    Explaining(world.ledger, world.evidence, world.stores, world.clock).explain("s3://elsewhere/app/one")
 
     assert world.asked == {("elsewhere", None)}
 
