@@ -17,7 +17,7 @@ LINES = 60  # of a failing history's story
 
 @pytest.fixture
 def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of this session's, the same for every process that has a part in it."""
+    """A folder of this test run, the same for every process that has a part in it."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "visits"
     folder.mkdir(exist_ok=True)

@@ -22,7 +22,7 @@ class ChangesSent:
         return self._count
 
     def watch(self, session: Session) -> None:
-        """Count on this session too. Once for a session."""
+        """Count on this boto3 session too. Once for each."""
         session.events.register(EACH_ATTEMPT, self._created)
 
     def _created(self, event_name: str, **_: object) -> None:
