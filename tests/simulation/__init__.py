@@ -7,8 +7,11 @@
     boundary.py     port calls as requests under way
     simulated.py    the functions as Lambda, EventBridge and SQS run them
     outside.py      everybody else: who uses the buckets, the queue's moods, deploys
+    operating.py    people who approve, stop, replay and undo
     oracles/        the judges, each of one promise
+    visits.py       what was gone through, and what never was
     tracing.py      a history as people read it
+    bugs.py         classic bugs, each of which a judge must find
 
 Everything random is drawn from the seed, and nothing else decides: a seed replays exactly.
 """
