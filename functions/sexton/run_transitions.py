@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sexton.instant import ms
+from sexton.missed import Why
 from sexton.run import AT_WORK, ATTENTION, RUNS, Change, Cursor, Mode, Run, RunId, RunState, open_sk
 from sexton.table import Condition, Key, Row, Value, Write, absent, any_of, before, equals, one_of, present
 
@@ -33,7 +34,6 @@ KEEP_CLOSED = timedelta(days=400)
 PLANNER_LEASE = timedelta(seconds=120)  # renewed with every part; a dead planner is followed this soon
 SKIPPED_TRIGGERS_KEPT = 20
 MOST_CHANGES = 100  # with the longest reasons some 230 KB, of the 400 KB that a row may have
-NOT_CARRIED_OUT = "not_carried_out"  # why a trigger led to no run that was carried out
 BUT_COMPLETED = tuple(state.value for state in RunState if state not in (RunState.COMPLETED, RunState.INVALIDATED))
 
 
@@ -302,7 +302,7 @@ def leave(run: Run, row: Row, now: datetime, write_id: str) -> list[Write]:
         when.append(equals("open_run", run.run_id))
     missed: dict[str, Value] = {}
     if run.state is RunState.INVALIDATED and run.covered_before and row.get("covered_by") == run.run_id:
-        skipped = skip_trigger(run.id, NOT_CARRIED_OUT, None, row.get("skipped_triggers", []), now, write_id)
+        skipped = skip_trigger(run.id, Why.NOT_CARRIED_OUT.value, None, row.get("skipped_triggers", []), now, write_id)
         when += [equals("covered_by", run.run_id), *skipped.when]
         missed = {**skipped.set, "covered_until": ms(run.covered_before)}
     freed = ("open_run",) if row.get("open_run") == run.run_id else ()
