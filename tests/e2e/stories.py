@@ -7,11 +7,10 @@ from datetime import datetime
 from pathlib import Path
 
 from tests.e2e.proxy import Proxy, Rule, Strike
-from tests.e2e.site import Site, now, numbered, until, write_policy
+from tests.e2e.site import TAKEN_SECONDS, Site, now, numbered, until, write_policy
 
 BUCKET = "e2e-stories"
 OBJECTS = 12
-HIT_SECONDS = 150  # two visibility timeouts and some: a message may have been in a batch whose worker was killed
 
 POISON = "poison"
 POISONED = ["poison/a", "poison/b", "poison/c-poison", "poison/d"]
@@ -105,7 +104,7 @@ def _begin(site: Site, policy: str, at: datetime, rule: Rule, ticking: bool = Fa
             site.tick()
         return rule.hit.is_set()
 
-    until(struck, HIT_SECONDS, f"{policy} is struck at {rule.operation}", every=0.2)
+    until(struck, TAKEN_SECONDS, f"{policy} is struck at {rule.operation}", every=0.2)
     return Story(run_id, rule)
 
 

@@ -10,7 +10,7 @@ from microburst.rules import Rule as Fault
 
 from tests.e2e.faults import Faults
 from tests.e2e.proxy import Proxy
-from tests.e2e.site import Site, numbered, until
+from tests.e2e.site import TAKEN_SECONDS, Site, numbered, until
 
 pytestmark = pytest.mark.usefixtures("begun")  # so that recovery from the crashes goes on meanwhile
 
@@ -119,7 +119,7 @@ def forged(site: Site, proxy: Proxy) -> dict[str, Any]:
     with site.worker_held():
         run_id = site.start("forged")
         until(lambda: site.show(run_id)["state"] == "draining", 90, "it is dispatched")
-        taken = until(lambda: site.take(run_id, 2), 60, "its two messages are taken off the queue")
+        taken = until(lambda: site.take(run_id, 2), TAKEN_SECONDS, "its two messages are taken off the queue")
         before = len(proxy.calls)
         bodies = forgeries(sorted(map(json.loads, taken), key=lambda message: message["job_id"]))
         sent = {site.send(body): (name, body, kind) for name, (body, kind) in bodies.items()}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.proxy import Call, Proxy
-from tests.e2e.site import Site, now, numbered, stamp, until
+from tests.e2e.site import TAKEN_SECONDS, Site, now, numbered, stamp, until
 
 pytestmark = pytest.mark.usefixtures("begun", "struck")  # so that recovery from crashes and faults goes on meanwhile
 
@@ -142,7 +142,7 @@ def test_a_duplicate_of_a_message_makes_no_call(site: Site, logs: dict[str, Any]
         made = proxy.made(site.function("Worker"), since=before)
         return [call for call in made if call.holds(LOGS) or call.holds(logs["run_id"])]
 
-    until(lambda: len(calls()) >= 3, 60, "the worker has looked at the duplicates")
+    until(lambda: len(calls()) >= 3, TAKEN_SECONDS, "the worker has looked at the duplicates")
     site.age()
     assert {call.operation.split(":")[0] for call in calls()} == {"dynamodb"}
     assert site.show(logs["run_id"]) == logs
