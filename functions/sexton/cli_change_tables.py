@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from sexton.controls import Hold
     from sexton.dead_letters import DeadLetter
-    from sexton.job import Failed, Job
+    from sexton.job import Failed
+    from sexton.job_history import JobHistory
     from sexton.previewing import Preview
     from sexton.redriving import Redrive
     from sexton.strays import Strays
@@ -48,7 +49,7 @@ def strays(found: Strays) -> Iterator[RenderableType]:
     yield table(("message", "job", "which is"), ((s.message_id, s.job_id, s.state) for s in found.strays))
 
 
-def job(letter: DeadLetter, found: Job) -> Iterator[RenderableType]:
+def job(found: JobHistory) -> Iterator[RenderableType]:
     """A job with all that befell it."""
     resolved = f"{when(found.resolved_at)} by {found.resolved_by}" if found.resolved_at else None
     yield facts(
@@ -56,15 +57,17 @@ def job(letter: DeadLetter, found: Job) -> Iterator[RenderableType]:
             ("job", found.job_id),
             ("state", found.state.value),
             ("resolved", resolved),
-            ("split off from", ", ".join(letter.lineage)),
-            ("items", f"{found.count:,}, of which {found.open_items:,} have no outcome"),
+            ("split off from", ", ".join(found.lineage)),
+            ("split into", ", ".join(child.job_id for child in found.children)),
+            ("items", f"{found.count:,}, of which {found.items:,} have no outcome"),
             ("outcomes", ", ".join(f"{name} {number:,}" for name, number in sorted(found.counts.items()))),
             ("keys", f"{found.first_key} to {found.last_key}"),
             ("why", ": ".join(filter(None, (found.reason_class, found.reason, found.summary)))),
-            ("attempts", found.attempt),
+            ("attempts", found.attempts),
             ("replays", found.replays),
-            ("next action", letter.next_action),
-            ("a replay now", letter.replay_now and letter.replay_now.sentence),
+            ("next action", found.next_action),
+            ("a replay now", found.replay_now and found.replay_now.sentence),
+            ("evidence", ", ".join((*found.inherited_files, *found.outcome_files))),
         )
     )
     yield ""

@@ -74,19 +74,16 @@ def dlq_show(
     stack: Stack = "Sexton",
 ) -> None:
     """Show a job with its whole history, and what a replay would do now."""
-    from sexton import cli_change_tables, dead_letters
+    from sexton import cli_change_tables
     from sexton.cli_output import put, put_json
-    from sexton.job import JobState
-    from sexton.replaying import find_job
+    from sexton.job_history import job_history
 
     deployment = connect(stack)
-    found = find_job(deployment.ledger, job)
-    now = _preview(deployment).of_run(found.run_id).of(found) if found.state is JobState.DEAD else None
-    letter = dead_letters.letter(found, deployment.clock(), now)
+    found = job_history(deployment.ledger, job, deployment.clock(), _preview(deployment))
     if as_json:
-        put_json(dead_letters.DeadJob(**dict(letter), **dead_letters.rest(found)))
+        put_json(found)
     else:
-        put(cli_change_tables.job(letter, found))
+        put(cli_change_tables.job(found))
 
 
 @app.command("replay")

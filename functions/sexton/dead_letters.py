@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from sexton.job import Failed, Job, JobState
+from sexton.job import Job, JobState
 from sexton.ledger import Ledger
 from sexton.replay_preview import ReplayNow, ReplayPreview
 from sexton.run import Run
@@ -49,24 +48,6 @@ class DeadLetter(BaseModel):
     def redriven_in_vain(self) -> bool:
         """Whether its message came back from the dead-letter queue and nothing came of it."""
         return self.redriven_early_at is not None or self.redrive_refused is not None
-
-
-class DeadJob(DeadLetter):
-    """A job with its whole history; it need not be dead. `counts` are its items by outcome."""
-
-    state: str
-    count: int
-    counts: dict[str, int]
-    outcome_files: tuple[str, ...]
-    resolved_at: AwareDatetime | None
-    resolved_by: str | None
-    history: tuple[Failed, ...]
-
-
-def rest(job: Job) -> dict[str, Any]:
-    """What a DeadJob has beside its letter."""
-    names = ("count", "counts", "outcome_files", "resolved_at", "resolved_by", "history")
-    return {"state": job.state.value, **{name: getattr(job, name) for name in names}}
 
 
 def dead_letters(

@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from sexton.action import Action, check_action, name_of
 from sexton.duration import FixedDuration, to_text
 from sexton.key_date import KeyDate, TagDate
 from sexton.limits import SHORTEST_MAX_AGE, Limits
@@ -62,9 +63,6 @@ AgeFrom = Annotated[
     | Annotated[TagDate, Tag("tag_date")],
     Discriminator(_age_kind),
 ]
-
-# What each kind of source can have done to its items.
-ACTIONS = {"s3": ("expire", "purge"), "s3_uploads": ("abort",), "dynamodb": ("delete",)}
 
 # A transaction has 100 actions at most: so many records, the settlement of their job, and one to spare.
 MOST_RECORDS = 98
@@ -102,7 +100,7 @@ class Policy(BaseModel):
     retain: RetainField
     short_retention: Annotated[StrictBool, CHECKED] = False
     age_from: Annotated[AgeFrom, CHECKED] = "last_modified"
-    action: Annotated[Literal["expire", "purge", "abort", "delete"], CHECKED] = "expire"
+    action: Annotated[Action, CHECKED] = "expire"
     recovery: Annotated[Literal["versioning", "backup", "none"] | None, CHECKED] = None
     limits: Limits = Limits()
     slo: Annotated[FixedDuration, CHECKED] = timedelta(days=1)
@@ -147,16 +145,9 @@ class Policy(BaseModel):
 
     @field_validator("action")
     @classmethod
-    def _action_fits(cls, action: str, info: ValidationInfo) -> str:
+    def _action_fits(cls, action: Action, info: ValidationInfo) -> Action:
         source: S3Source | RecordSource | None = info.data.get("source")
-        if source is None:
-            return action
-        noncurrent = isinstance(source, S3Source) and source.versions == "noncurrent"
-        fitting = ("purge",) if noncurrent else ACTIONS[source.kind]
-        if action not in fitting:
-            what = "noncurrent versions" if noncurrent else f"source kind {source.kind}"
-            raise refused(f"action {action} is not for {what}", " or ".join(fitting))
-        return action
+        return check_action(action, source) if source else action
 
     @field_validator("recovery")
     @classmethod
@@ -239,6 +230,11 @@ class Policy(BaseModel):
     def of_bucket(self) -> bool:
         """Whether it is about a bucket."""
         return isinstance(self.source, S3Source)
+
+    @property
+    def does(self) -> str:
+        """The action's name, whether it is a word or a mapping."""
+        return name_of(self.action)
 
     @property
     def can_be_undone(self) -> bool:

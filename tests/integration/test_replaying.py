@@ -659,25 +659,24 @@ def test_the_history_tells_children_and_lineage() -> None:
     world = closed_world("app/b.log", "app/d.log")
     parent = f"{RUN}.00000000"
     found = job_history(world.ledger, parent, world.clock())
-    assert (found.state, found.dead, found.lineage) == (JobState.SUCCEEDED, None, ())
+    assert (found.state, found.dead_at, found.lineage) == (JobState.SUCCEEDED, None, ())
     assert [(child.job_id, child.state) for child in found.children] == [
         (f"{parent}.0001", JobState.DEAD),
         (f"{parent}.0003", JobState.DEAD),
     ]
     child = job_history(world.ledger, f"{parent}.0001", world.clock(), preview(world))
     assert (child.lineage, child.inherited_files, child.children) == ((parent,), found.outcome_files, ())
-    assert child.dead is not None
-    assert child.dead.replay_now is not None
-    assert child.dead.replay_now.would == {"remove": 1}
-    assert child.dead.first_failure_at == child.dead.last_failure_at == child.dead_at
+    assert child.replay_now is not None
+    assert child.replay_now.would == {"remove": 1}
+    assert child.first_failure_at == child.last_failure_at == child.dead_at is not None
 
 
-def test_what_is_resolved_is_no_letter_and_keeps_its_history() -> None:
+def test_what_is_resolved_keeps_its_history() -> None:
     world = closed_world()
     job = dead_job(world)
     replaying(world).resolve(job.job_id, WHY, ANN)
     found = job_history(world.ledger, job.job_id, world.clock(), preview(world))
-    assert (found.dead, found.resolved_by, found.history[-1].event) == (None, ANN, "resolved")
+    assert (found.state, found.resolved_by, found.history[-1].event) == (JobState.DEAD, ANN, "resolved")
 
 
 def test_an_unbalanced_closing_is_not_hidden_by_a_replay() -> None:
