@@ -26,6 +26,7 @@ from botocore.config import Config
 from sexton.policy import Policy, PolicyError, load_policies
 
 from infra.local import emulator as emulators
+from infra.local import tables
 from infra.local.emulator import Emulator, EmulatorError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,11 +95,13 @@ def bootstrap(emulator: Emulator) -> None:
 
 
 def deploy(emulator: Emulator, *, policies: Path, **context: object) -> Stage:
-    """Deploy a folder of policies, and create the buckets that they name where there are none.
+    """Deploy a folder of policies, and create the buckets and tables that they name where there are none.
 
     Deploying again updates the stack. Raises PolicyError or StageError.
     """
-    _make_sources(emulator, load_policies(policies))
+    loaded = load_policies(policies)
+    _make_buckets(emulator, loaded)
+    tables.create(client(emulator, "dynamodb"), loaded)
     written = emulator.folder / "outputs.json"
     values = {**context, "policies": policies.resolve(), "local": "true"}
     pairs = [part for name, value in values.items() for part in ("-c", f"{name}={value}")]
@@ -145,7 +148,7 @@ def _run_alone(command: list[str], folder: Path, environment: Mapping[str, str])
     return said if program.returncode else None
 
 
-def _make_sources(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
+def _make_buckets(emulator: Emulator, policies: tuple[Policy, ...]) -> None:
     s3 = client(emulator, "s3")
     there = {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
     for policy in (each for each in policies if each.of_bucket):

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from sexton.policy import load_policies
+from sexton.record_source import RecordSource
 
 from infra.local.stage import Stage
 from tests.e2e.conftest import WORKER_TIMEOUT
@@ -55,11 +56,21 @@ def test_the_dead_letters_are_reached_by_redrive(stage: Stage) -> None:
 def test_the_policies_buckets_are_there(stage: Stage, policies: Path) -> None:
     s3 = stage.client("s3")
 
-    named = {policy.source.bucket for policy in load_policies(policies)}
+    named = {policy.s3.bucket for policy in load_policies(policies) if policy.of_bucket}
     assert named <= {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
     assert "Status" not in s3.get_bucket_versioning(Bucket="e2e-logs")
     for versioned in ("e2e-uploads", "e2e-records"):
         assert s3.get_bucket_versioning(Bucket=versioned)["Status"] == "Enabled"
+
+
+def test_the_policies_tables_are_there(stage: Stage, policies: Path) -> None:
+    dynamodb = stage.client("dynamodb")
+
+    for policy in load_policies(policies):
+        if isinstance(policy.source, RecordSource):
+            table = dynamodb.describe_table(TableName=policy.source.table)["Table"]
+            indexes = [index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])]
+            assert policy.source.index is None or policy.source.index in indexes
 
 
 def test_a_tick_answers(stage: Stage) -> None:
