@@ -117,6 +117,15 @@ class Policy(BaseModel):
     # Fields are checked against each other one by one, in their order, each with those before it that are good in
     # themselves (`info.data`): so that nothing that is wrong hides anything else.
 
+    @field_validator("approvers")
+    @classmethod
+    def _there_is_an_approval(cls, approvers: int, info: ValidationInfo) -> int:
+        if approvers > 1 and info.data.get("approval") == "none":
+            raise refused(
+                "approvers: 2 means two persons, and approval: none means nobody", "approval: first or always"
+            )
+        return approvers
+
     @field_validator("short_retention")
     @classmethod
     def _retention_meant(cls, short: bool, info: ValidationInfo) -> bool:
