@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from zlib import crc32
 
 from sexton.attributes import Attributes, canonical, number
 from sexton.errors import CallFailed, Failure
@@ -30,6 +31,7 @@ class FakeRecords:
         self.used_up = 0  # of so many listings to come the read capacity says: later
         self.failure: Failure | None = None  # of a transaction, and then no more
         self.before_transaction: list[Any] = []  # what happens just before the next ones
+        self._shown: dict[str, dict[str, Any]] | None = None  # what listings show instead of what is there
 
     def put(self, **values: Any) -> str:
         """Place a record; plain text, numbers and truth values get their types. Returns its key."""
@@ -51,7 +53,7 @@ class FakeRecords:
         bound, kind = source.timestamp.bound(cutoff), self._shape.types[keys.partition]
         within = [
             record
-            for record in self.records.values()
+            for record in self.shown.values()
             if record.get(keys.partition) == {kind: partition}
             and keys.sort in record
             and record[keys.sort].keys() == bound.keys()
@@ -63,11 +65,14 @@ class FakeRecords:
         assert source.scan is not None
         if self._waits():
             return {}
-        total, ordered = source.scan.segments, [self.records[key] for key in sorted(self.records)]
         return {
-            segment: self._page(source, self._shape.keys, ordered[segment::total], after)
+            segment: self._page(source, self._shape.keys, self._segment(segment, source.scan.segments), after)
             for segment, after in starts.items()
         }
+
+    def _segment(self, segment: int, total: int) -> list[dict[str, Any]]:
+        """The same records whatever else comes or goes."""
+        return [record for key, record in self.shown.items() if crc32(key.encode()) % total == segment]
 
     def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
         found = (self.records.get(canonical(key)) for key in keys)
@@ -75,6 +80,21 @@ class FakeRecords:
 
     def request_timeout(self) -> timedelta:
         return timedelta(seconds=23)
+
+    # For tests only: what the outside world does to the table.
+
+    @property
+    def shown(self) -> Mapping[str, dict[str, Any]]:
+        """What queries and scans show: they are eventually consistent."""
+        return self.records if self._shown is None else self._shown
+
+    def freeze_listings(self) -> None:
+        """Let queries and scans stay behind at what they show now. Records are replaced, never changed in place."""
+        self._shown = dict(self.records)
+
+    def thaw_listings(self) -> None:
+        """Let them catch up."""
+        self._shown = None
 
     # the transactions of the ledger's table
 
