@@ -78,7 +78,6 @@ class SextonStack(Stack):
             "SEXTON_JOBS_QUEUE_URL": self.queue.jobs.queue_url,
             "SEXTON_DEAD_LETTER_QUEUE_URL": self.queue.dead_letters.queue_url,
             "SEXTON_EVENT_BUS": config.EVENT_BUS,
-            "SEXTON_STAGE": self.stack_name,
             "SEXTON_ACCOUNT": Aws.ACCOUNT_ID,
             "SEXTON_WORKER_TIMEOUT_SECONDS": str(self._settings.worker_timeout),
             "SEXTON_MAX_RECEIVE_COUNT": str(self._receives),

@@ -108,6 +108,9 @@ class Planning:
             return self._complete(run, token)
         except (OutOfTime, Paused):
             self._write(run_transitions.put_down(run, token, self.token()))
+        except CallFailed:
+            self._write(run_transitions.put_down(run, token, self.token()))
+            raise
         except SourceRefused as refused:
             now, write_id = self.clock(), self.token()
             self._write(run_transitions.refuse(run, token, refused.reason, str(refused), now, write_id))
@@ -117,12 +120,12 @@ class Planning:
 
     def _check_source(self, run: Run, policy: Policy, token: str) -> Run:
         """Refuse a source on which the policy would do other than it says."""
-        versioned = _refusing(partial(refuse_unfit_source, policy, self.stores), policy.source.place)
+        versioned = _refusing(partial(refuse_unfit_source, policy, self.stores, run.run_id), policy.source.place)
         self._held(self.ledger.table.write(run_transitions.note_versioning(run, token, versioned, self.token())))
         return run.model_copy(update={"versioned": versioned})
 
     def _scan(self, run: Run, policy: Policy, token: str) -> None:
-        judged, target = judge(policy, run.cutoff), target_of(policy, self.stores, run.cutoff)
+        judged, target = judge(policy, run.cutoff), target_of(policy, self.stores, run.cutoff, run.run_id)
         scan = self._scan_from(run)
         place: Place = run.cursor
         while place.prefix < target.ranges:

@@ -126,7 +126,6 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Wiring, Calls]]:
             "SEXTON_JOBS_QUEUE_URL": f"{NOWHERE}/000000000000/jobs",
             "SEXTON_DEAD_LETTER_QUEUE_URL": f"{NOWHERE}/000000000000/dead",
             "SEXTON_DISCOVERY_FUNCTION": "discovery",
-            "SEXTON_STAGE": "Sexton",
             "SEXTON_ACCOUNT": "000000000000",
             "SEXTON_WORKER_TIMEOUT_SECONDS": "120",
             "SEXTON_MAX_RECEIVE_COUNT": "15",

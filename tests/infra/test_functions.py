@@ -37,7 +37,6 @@ def test_the_settings_accept_the_values(template: Template) -> None:
     settings = Settings.model_validate({**values, "account": "123456789012"})
 
     assert settings.worker_timeout.total_seconds() == template.functions()["worker"]["Timeout"]
-    assert settings.stage == template.stack_name
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

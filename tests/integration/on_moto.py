@@ -250,7 +250,6 @@ class Functions:
             "SEXTON_JOBS_QUEUE_URL": self.queue,
             "SEXTON_DEAD_LETTER_QUEUE_URL": self.dead,
             "SEXTON_DISCOVERY_FUNCTION": "discovery",
-            "SEXTON_STAGE": "Sexton-test",
             "SEXTON_ACCOUNT": DEFAULT_ACCOUNT_ID,
             "SEXTON_WORKER_TIMEOUT_SECONDS": "120",
             "SEXTON_MAX_RECEIVE_COUNT": "15",

@@ -324,6 +324,17 @@ def second_part_of_a_plan() -> int:
     return [place for place, part in enumerate(is_part, 1) if part][1]
 
 
+def test_planning_that_ends_in_a_failed_call_leaves_no_lease_behind() -> None:
+    world = three_parts()
+    world.bucket().fail_next("list", Failure(ReasonClass.TRANSIENT, "ServiceUnavailable", "try later"))
+    with pytest.raises(CallFailed):
+        world.trigger()
+    answer = {"run_id": "logs-expire.20260301T120000Z.1"}
+    assert world.run(answer).planner_until is None
+    world.discover({"resume": answer["run_id"]})  # at once
+    assert world.run(answer).planned == 6
+
+
 def test_a_listing_slower_than_the_planners_lease_keeps_the_lease() -> None:
     world = World()
     world.fill(f"app/{n:05d}" for n in range(200))

@@ -35,7 +35,6 @@ class Settings(BaseModel):
     jobs_mapping: str = ""
     redrive_role: str = ""
     event_bus: str = "default"
-    stage: str
     account: str = Field(pattern=r"^\d{12}$")
     worker_timeout_seconds: int = Field(gt=0, le=900)
     max_receive_count: int = Field(gt=0)
