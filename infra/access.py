@@ -10,6 +10,7 @@ from constructs import Construct
 
 from infra import review
 from infra.control import Control
+from infra.dashboard import Dashboard
 from infra.evidence import Evidence
 from infra.functions import Function, Functions
 from infra.key import READ as READ_KEY
@@ -41,6 +42,7 @@ class Access(Construct):
         functions: Functions,
         control: Control,
         schedules: Schedules,
+        dashboard: Dashboard,
     ) -> None:
         super().__init__(scope, id)
         # Whoever names a stack is judged by its id at one time, and by `NAME/*` at another.
@@ -48,8 +50,10 @@ class Access(Construct):
             service="cloudformation", resource="stack", resource_name=f"{Stack.of(self).stack_name}/*"
         )
         self._read = [_allow(["cloudformation:DescribeStacks"], [stack])]
-        self._read += _reading(key, ledger, evidence, queue, failures, [*functions.all, *control.all])
+        every = [*functions.all, *control.all, dashboard.widget]
+        self._read += _reading(key, ledger, evidence, queue, failures, every)
         self._read += _looking(functions, schedules)
+        self._read += _seeing(dashboard)
         self._wide = [stack, evidence.bucket.arn_for_objects("*"), schedules.of_policies, "*"]
         peek = [_allow(["sqs:ReceiveMessage"], [queue.dead_letters.queue_arn])]
         tick = [_allow(["lambda:InvokeFunction"], [functions.reconciler.function.function_arn])]
@@ -110,6 +114,15 @@ def _looking(functions: Functions, schedules: Schedules) -> list[iam.PolicyState
         _allow(["logs:FilterLogEvents"], [functions.reconciler.log_group.log_group_arn]),
         _allow(["scheduler:GetSchedule"], [schedules.of_policies]),
         _allow(["lambda:ListEventSourceMappings", "scheduler:ListSchedules"], ["*"]),
+    ]
+
+
+def _seeing(dashboard: Dashboard) -> list[iam.PolicyStatement]:
+    """What the dashboard needs of whoever looks at it: CloudWatch calls its function in their name."""
+    return [
+        _allow(["cloudwatch:GetDashboard"], [dashboard.dashboard.dashboard_arn]),
+        _allow(["cloudwatch:GetMetricData"], ["*"]),
+        _allow(["lambda:InvokeFunction"], [dashboard.widget.function.function_arn]),
     ]
 
 

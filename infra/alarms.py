@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Aws
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -15,12 +15,12 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from sexton.policy import Policy
 
-from infra import config
+from infra import config, metrics
 from infra.key import Key
+from infra.metrics import FIVE_MINUTES
 
 QUIET = cloudwatch.TreatMissingData.NOT_BREACHING
 SILENCE_IS_BAD = cloudwatch.TreatMissingData.BREACHING
-FIVE_MINUTES = Duration.minutes(5)
 
 
 class Alarms(Construct):
@@ -43,12 +43,12 @@ class Alarms(Construct):
         )
         self._alarm(
             "DeadLetters",
-            _visible(dead_letters),
+            metrics.visible(dead_letters),
             "Messages lie in the dead-letter queue: `sexton dlq list`.",
         )
         self._alarm(
             "Failures",
-            _visible(failures),
+            metrics.visible(failures),
             "A schedule's event or an invocation of discovery was given up: read the failure queue.",
         )
 
@@ -108,14 +108,7 @@ class Alarms(Construct):
             )
 
     def _published(self, name: str, dimensions: Mapping[str, str] | None = None) -> cloudwatch.Metric:
-        """A metric that the reconciler publishes with its log."""
-        return cloudwatch.Metric(
-            namespace=config.METRICS_NAMESPACE,
-            metric_name=name,
-            dimensions_map={"service": self._service, **(dimensions or {})},
-            statistic="Maximum",
-            period=FIVE_MINUTES,
-        )
+        return metrics.published(self._service, name, dimensions)
 
     def _alarm(
         self,
@@ -151,7 +144,3 @@ class Alarms(Construct):
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             )
         )
-
-
-def _visible(queue: sqs.IQueue) -> cloudwatch.Metric:
-    return queue.metric_approximate_number_of_messages_visible(statistic="Maximum", period=FIVE_MINUTES)

@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 DISCOVERY_TIMEOUT = Duration.minutes(15)  # Lambda's longest; planning stops before it and is resumed by the tick
 CONTROL_TIMEOUT = Duration.seconds(60)  # a person waits for the answer
+WIDGET_TIMEOUT = Duration.seconds(30)  # a person waits for the page
 RECONCILER_TIMEOUT = Duration.minutes(15)  # closing a run reads all its outcomes; overlapping ticks are harmless
 MEMORY_MB = 1024  # about half a vCPU: planning and deleting wait for the network
 

@@ -76,6 +76,10 @@ class Evidence(Construct):
         """Read everything; write all but plans: books, reports, and the outcomes of what a dead worker did."""
         self._grant(reconciler, read=["*"], write=["runs/*", "outcomes/*", "policies/*"])
 
+    def grant_look(self, viewer: iam.IRole) -> None:
+        """Read plans, outcomes and policies: what is known of a dead job."""
+        self._grant(viewer, read=["plans/*", "outcomes/*", "policies/*"], write=[])
+
     def grant_undo(self, approver: iam.IRole) -> None:
         """Read what an undo is made of: the policy of a run, and its outcomes. Control writes no evidence."""
         self._grant(approver, read=["policies/*", "outcomes/*"], write=[])

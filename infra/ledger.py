@@ -62,6 +62,12 @@ class Ledger(Construct):
         """Read any row; write rows of jobs, runs and malformed messages, so no pause and no hold."""
         self._grant_rows(worker, WORKER_ROWS)
 
+    def grant_look(self, viewer: iam.IRole) -> None:
+        """Read any row, and the index of open jobs."""
+        arns = [self.table.table_arn, f"{self.table.table_arn}/index/{OPEN}"]
+        iam.Grant.add_to_principal(grantee=viewer, actions=[*READ], resource_arns=arns)
+        self._key.grant(viewer, *TABLE, through="dynamodb")
+
     def grant_operate(self, control: iam.IRole) -> None:
         """Read any row; write rows of policies with their runs, of jobs, of pauses and of holds."""
         self._grant_rows(control, OPERATOR_ROWS)

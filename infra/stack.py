@@ -14,6 +14,7 @@ from infra import config
 from infra.access import Access
 from infra.alarms import Alarms
 from infra.control import Control
+from infra.dashboard import Dashboard
 from infra.evidence import Evidence
 from infra.functions import Functions
 from infra.key import Key, grant_look
@@ -53,6 +54,18 @@ class SextonStack(Stack):
         )
         schedules = self._connect(policies)
         self.control = Control(self, "Control", key=key, code=code, environment=self._of_control(schedules))
+        self.dashboard = Dashboard(
+            self,
+            "Dashboard",
+            key=key,
+            code=code,
+            environment=self._environment(),
+            service=settings.service,
+            functions=self.functions,
+            queue=self.queue,
+            failures=self.failures,
+            policies=policies,
+        )
         self.access = Access(
             self,
             "Access",
@@ -64,6 +77,7 @@ class SextonStack(Stack):
             functions=self.functions,
             control=self.control,
             schedules=schedules,
+            dashboard=self.dashboard,
         )
         self._grant(Sources(policies))
         self._grant_control(schedules)
@@ -128,8 +142,12 @@ class SextonStack(Stack):
         self.ledger.grant_keep(reconciler)
         self.evidence.grant_reconcile(reconciler)
         sources.grant_observe(reconciler)
-        self.evidence.deny_deletion([each.role for each in (*self.functions.all, *self.control.all)])
-        for observer in (worker, reconciler):
+        widget = self.dashboard.widget.role
+        self.ledger.grant_look(widget)
+        self.evidence.grant_look(widget)
+        sources.grant_observe(widget)
+        self.evidence.deny_deletion([*(each.role for each in (*self.functions.all, *self.control.all)), widget])
+        for observer in (worker, reconciler, widget):
             grant_look(observer, self._settings.source_kms_key_arns)
         EventBus.from_event_bus_name(self, "Bus", config.EVENT_BUS).grant_put_events_to(reconciler)
 
@@ -152,7 +170,7 @@ class SextonStack(Stack):
         self.alarms.watch_schedules()
         self.alarms.watch_age(policies)
         self.alarms.watch_tick(self.functions.reconciler.function)
-        self.alarms.watch_errors({f.node.id: f.function for f in self.functions.all})
+        self.alarms.watch_errors({f.node.id: f.function for f in (*self.functions.all, self.dashboard.widget)})
         doors = (self.control.operator, self.control.approver)
         self.alarms.watch_errors({door.node.id: door.control.function for door in doors})
 
@@ -172,6 +190,8 @@ class SextonStack(Stack):
             "ApproveFunctionName": self.control.approver.control.function.function_name,
             "OperateUrl": self.control.operator.url.url,
             "ApproveUrl": self.control.approver.url.url,
+            "WidgetFunctionName": self.dashboard.widget.function.function_name,
+            "DashboardName": self.dashboard.dashboard.dashboard_name,
             "ViewerPolicyArn": self.access.viewer.managed_policy_arn,
             "OperatorPolicyArn": self.access.operator.managed_policy_arn,
             "ApproverPolicyArn": self.access.approver.managed_policy_arn,

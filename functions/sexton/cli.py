@@ -242,6 +242,27 @@ def status_command(as_json: Json = False, stack: Stack = "Sexton") -> None:
         _show(cli_tables.status(found))
 
 
+@app.command("view")
+def view_command(
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", help="Where to write the page; over what is there.")
+    ] = Path("sexton-view.html"),
+    browse: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """Write the page that says what is stuck, why, and what happens if it is replayed; and its name."""
+    import webbrowser
+
+    from sexton.cli_output import put
+    from sexton.view import page, view
+
+    deployment = connect(stack)
+    output.write_bytes(page(stack, view(deployment.ledger, deployment.preview, deployment.clock())))
+    put([str(output)])
+    if browse:
+        webbrowser.open(output.resolve().as_uri())
+
+
 @app.command("tick")
 def tick(as_json: Json = False, stack: Stack = "Sexton") -> None:
     """Run the reconciler now, and wait until it is through."""

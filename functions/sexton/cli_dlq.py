@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sexton.deployment import Deployment
     from sexton.job import Job
     from sexton.redriving import Redrive
-    from sexton.replay_preview import ReplayPreview
     from sexton.strays import Strays
 
 app = typer.Typer()
@@ -79,7 +78,7 @@ def dlq_show(
     from sexton.job_history import job_history
 
     deployment = connect(stack)
-    found = job_history(deployment.ledger, job, deployment.clock(), _preview(deployment))
+    found = job_history(deployment.ledger, job, deployment.clock(), deployment.preview)
     if as_json:
         put_json(found)
     else:
@@ -178,13 +177,7 @@ def _letters(
 ) -> Iterator[DeadLetter]:
     from sexton.dead_letters import dead_letters
 
-    return dead_letters(deployment.ledger, deployment.clock(), None if quick else _preview(deployment), only)
-
-
-def _preview(deployment: Deployment) -> ReplayPreview:
-    from sexton.replay_preview import ReplayPreview
-
-    return ReplayPreview(deployment.ledger, deployment.evidence, deployment.stores, deployment.clock)
+    return dead_letters(deployment.ledger, deployment.clock(), None if quick else deployment.preview, only)
 
 
 def _meant(jobs: Sequence[str] | None, run: str, reason_class: ReasonClass | None) -> Callable[[Job], bool]:

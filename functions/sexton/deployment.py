@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sexton.errors import Refused, SextonError
 from sexton.ledger import Ledger
 from sexton.ports import Buckets, Clock, DeadLetters, Evidence, RecordTables, Stores
+
+if TYPE_CHECKING:
+    from sexton.replay_preview import ReplayPreview
 
 
 class FunctionFailed(SextonError):
@@ -64,3 +67,10 @@ class Deployment:
     def stores(self) -> Stores:
         """Where items lie."""
         return Stores(self.bucket, self.records)
+
+    @property
+    def preview(self) -> ReplayPreview:
+        """What replays would do now."""
+        from sexton.replay_preview import ReplayPreview
+
+        return ReplayPreview(self.ledger, self.evidence, self.stores, self.clock)

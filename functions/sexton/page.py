@@ -45,6 +45,20 @@ code { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap: any
 }
 """
 
+_FRAGMENT_STYLE = """\
+.sexton { --ink: #1b1f24; --quiet: #57606a; --line: #d0d7de; --warn: #9a2a1d; color: var(--ink) }
+.sexton.dark { --ink: #e6e8eb; --quiet: #9aa4ae; --line: #3a4148; --warn: #ff9b8a }
+.sexton .quiet { color: var(--quiet) }
+.sexton .warn { color: var(--warn); font-weight: 600 }
+.sexton .scroll { overflow-x: auto }
+.sexton table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+.sexton th, .sexton td { text-align: left; vertical-align: top; padding: .25rem .75rem .25rem 0;
+  border-bottom: 1px solid var(--line); color: var(--ink); background: none }
+.sexton tbody th { font-weight: 400 }
+.sexton .number { text-align: right; white-space: nowrap }
+.sexton code { overflow-wrap: anywhere; color: var(--ink); background: none }
+"""
+
 
 def text(value: object) -> Markup:
     """A sentence or a number. What acts on a screen is shown by its code, what is markup by its entity."""
@@ -90,8 +104,9 @@ def table(
     head = "".join(_cell("th", text(name), at in numbers, "col") for at, name in enumerate(columns))
     body = "\n".join(_row(row, numbers) for row in rows)
     end = f"\n<tfoot>{_row(foot, numbers)}</tfoot>" if foot else ""
+    region = f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}">'  # for the keyboard
     return Markup(
-        f'<div class="scroll"><table>\n<caption>{text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
+        f"{region}<table>\n<caption>{text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody>{end}\n</table></div>"
     )
 
@@ -105,6 +120,12 @@ def _row(cells: Sequence[Markup], numbers: Sequence[int]) -> str:
 def _cell(tag: str, content: Markup, number: bool, scope: str = "") -> str:
     attributes = (f' scope="{scope}"' if scope else "") + (' class="number"' if number else "")
     return f"<{tag}{attributes}>{content}</{tag}>"
+
+
+def fragment(body: Markup, *, dark: bool) -> str:
+    """A piece of a page of others, in their colours, dark or not. Its class keeps our style from what is theirs."""
+    ink = "dark" if dark else "light"
+    return f'<style>{_FRAGMENT_STYLE}</style>\n<div class="sexton {ink}">\n{body}\n</div>\n'
 
 
 def document(title: str, body: Markup) -> bytes:

@@ -12,7 +12,7 @@ from infra.config import ConfigError, read
 from tests.infra.conftest import KEY, ROOT, SOURCE_KEY
 from tests.infra.template import Template, text
 
-FUNCTIONS = ("discovery", "worker", "reconciler", "operator", "approver")
+FUNCTIONS = ("discovery", "worker", "reconciler", "operator", "approver", "widget")
 QUEUES = ("JobsQueueUrl", "DeadLetterQueueUrl", "FailureQueueUrl")
 PAGE = (ROOT / "docs" / "encryption.md").read_text()
 HERE = ".<AWS::Region>.amazonaws.com"
@@ -68,7 +68,7 @@ def test_each_function_may_use_the_key_for_what_it_does(closed_template: Templat
     assert found["worker"] == {"s3": files, "dynamodb": rows, "": {"kms:Decrypt"}}
     assert found["reconciler"] == {"s3": files, "dynamodb": rows}
     assert found["operator"] == {"dynamodb": rows, "sqs": {"kms:Decrypt"}}
-    assert found["approver"] == {"dynamodb": rows, "s3": {"kms:Decrypt"}}
+    assert found["approver"] == found["widget"] == {"dynamodb": rows, "s3": {"kms:Decrypt"}}
     assert rows >= files
     assert not any("CreateGrant" in action or "*" in action for action in rows)
 

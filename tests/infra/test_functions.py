@@ -12,7 +12,7 @@ from tests.infra.conftest import synthesize
 from tests.infra.template import Template, text
 
 CONTROL = ("operator", "approver")
-FUNCTIONS = ("discovery", "worker", "reconciler", *CONTROL)
+FUNCTIONS = ("discovery", "worker", "reconciler", "widget", *CONTROL)
 OF_CONTROL = {"DOOR", "TRUST_CALLER", "SCHEDULE_GROUP", "JOBS_MAPPING", "REDRIVE_ROLE"}
 
 

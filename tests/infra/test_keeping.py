@@ -22,6 +22,8 @@ OUTPUTS = {
     "ApproveFunctionName",
     "OperateUrl",
     "ApproveUrl",
+    "WidgetFunctionName",
+    "DashboardName",
     "ViewerPolicyArn",
     "OperatorPolicyArn",
     "ApproverPolicyArn",

@@ -10,7 +10,7 @@ from tests.infra.template import Template, as_list, granted, text
 
 FUNCTIONS = ("discovery", "worker", "reconciler")
 CONTROL = ("operator", "approver")
-ALL = (*FUNCTIONS, *CONTROL)
+ALL = (*FUNCTIONS, *CONTROL, "widget")
 POLICIES = ("ViewerPolicyArn", "OperatorPolicyArn", "ApproverPolicyArn")
 ENFORCED = {
     "arn:<AWS::Partition>:s3:::sources-one/app/*",
@@ -267,6 +267,20 @@ def test_only_the_operator_s_door_pauses_sweeps_and_redrives(template: Template)
         assert granted(approver, action) == set()
 
 
+def test_the_widget_reads_and_changes_nothing(template: Template) -> None:
+    """Nobody is known to it: whoever looks at the dashboard sees what it sees."""
+    rights = template.rights_of("widget")
+    bucket = f"<{template.logical('EvidenceBucketName')}.Arn>"
+
+    changing = ("Put*", "Update*", "Delete*", "Write*", "Send*", "Abort*", "Invoke*", "Start*", "Create*", "Publish*")
+    found = {r.action for r in rights for verb in changing if fnmatchcase(r.action.partition(":")[2], verb)}
+    assert found == {"logs:CreateLogStream", "logs:PutLogEvents"}
+    files = granted(rights, "s3:GetObject")
+    assert {each for each in files if each.startswith(bucket)} == {
+        f"{bucket}/{folder}/*" for folder in ("plans", "outcomes", "policies")
+    }
+
+
 @pytest.mark.parametrize("output", POLICIES)
 def test_no_human_role_writes_ledger_or_evidence_or_calls_discovery(template: Template, output: str) -> None:
     """Who may call discovery could say that somebody else asked."""
@@ -284,7 +298,7 @@ def test_each_policy_opens_its_own_door_and_no_other(template: Template) -> None
     doors = {name: f"<{template.function_id(name)}.Arn>" for name in CONTROL}
     viewer, operator, approver = (template.managed(output) for output in POLICIES)
 
-    assert granted(viewer, "lambda:Invoke*") == set()
+    assert granted(viewer, "lambda:Invoke*") == {f"<{template.function_id('widget')}.Arn>"}
     for rights, door in ((operator, doors["operator"]), (approver, doors["approver"])):
         assert granted(rights, "lambda:InvokeFunctionUrl") == {door}
         through = [r for r in rights if r.action == "lambda:InvokeFunction" and door in r.resources]
