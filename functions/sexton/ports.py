@@ -6,7 +6,7 @@ any two of them the process may end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -197,6 +197,7 @@ class Buckets(Protocol):
 class Record:
     """A record as a read showed it: its primary key, and of what was asked for whatever it has.
 
+    Where a listing went by an index, that index's key is among the values: it was found by that.
     `after`: the key that a listing goes on after.
     """
 
@@ -252,8 +253,8 @@ class RecordTable(Protocol):
     def scan(self, source: RecordSource, starts: Mapping[int, Attributes | None]) -> Mapping[int, RecordPage]:
         """One page of each of these segments, all at once; waits as `query` does, and then has none."""
 
-    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
-        """The records that there are of these keys, strongly consistent, in no order."""
+    def get(self, source: RecordSource, keys: Sequence[Attributes], more: Collection[str] = ()) -> Sequence[Record]:
+        """The records that there are of these keys, strongly consistent, in no order; with `more` attributes."""
 
     def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
         """The same with all their attributes."""

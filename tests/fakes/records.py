@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zlib import crc32
@@ -74,9 +74,9 @@ class FakeRecords:
         """The same records whatever else comes or goes."""
         return [record for key, record in self.shown.items() if crc32(key.encode()) % total == segment]
 
-    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
+    def get(self, source: RecordSource, keys: Sequence[Attributes], more: Collection[str] = ()) -> Sequence[Record]:
         found = (self.records.get(canonical(key)) for key in keys)
-        return [self._record(source, self._shape.keys, record) for record in found if record is not None]
+        return [self._record(source, self._shape.keys, record, more) for record in found if record is not None]
 
     def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
         found = (self.records.get(canonical(key)) for key in keys)
@@ -155,11 +155,14 @@ class FakeRecords:
         # Like DynamoDB, a page that is full has a next even when nothing follows.
         return RecordPage(page, page[-1].after if len(page) == self.most else None, 100)
 
-    def _record(self, source: RecordSource, keys: KeyShape, record: Mapping[str, Any]) -> Record:
+    def _record(
+        self, source: RecordSource, keys: KeyShape, record: Mapping[str, Any], more: Collection[str] = ()
+    ) -> Record:
         start = {*_names(keys), *_table(self._shape)}
+        shown_of = {*source.guarded, *more, *start.difference(_table(self._shape))}
         return Record(
             {name: record[name] for name in _table(self._shape)},
-            {name: record[name] for name in source.guarded if name in record},
+            {name: record[name] for name in shown_of if name in record},
             {name: record[name] for name in start if name in record},
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -95,9 +95,9 @@ class DynamoRecords:
             answers = list(pool.map(page, starts))
         return {segment: self._page(source, keys, answer) for segment, answer in zip(starts, answers, strict=True)}
 
-    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
+    def get(self, source: RecordSource, keys: Sequence[Attributes], more: Collection[str] = ()) -> Sequence[Record]:
         """BatchGetItem, consistent; what it leaves over is asked for again."""
-        return self._read(keys, source.guarded)
+        return self._read(keys, (*source.guarded, *more))
 
     def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
         """The same, of which each record is whole."""
@@ -158,7 +158,8 @@ class DynamoRecords:
         self._ready_at = max(self._ready_at, self._monotonic()) + units / source.read_capacity
         table, last = _names(self._shape.keys), answer.get("LastEvaluatedKey")
         start = [*table, *(name for name in _names(keys) if name not in table)]
-        records = tuple(_record(source.guarded, table, start, item) for item in answer["Items"])
+        shown = (*source.guarded, *start[len(table) :])
+        records = tuple(_record(shown, table, start, item) for item in answer["Items"])
         size = round(units * UNIT_BYTES / max(1, answer.get("ScannedCount", len(records))))
         return RecordPage(records, {name: from_wire(last[name]) for name in last} if last else None, size)
 
