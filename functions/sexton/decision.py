@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from sexton import attributes
+from sexton.cohort import Canary, NameOf, name_of
 from sexton.item import Item
 from sexton.key_date import KeyDate, TagDate
 from sexton.policy import Policy
@@ -30,6 +31,7 @@ Reason = Literal[
     "delete_marker",
     "placed",
     "nothing_behind",
+    "report_only",
 ]
 
 
@@ -59,6 +61,7 @@ NULL_VERSION = Decision("keep", "null_version")
 DELETE_MARKER = Decision("keep", "delete_marker")
 PLACED = Decision("remove", "placed")  # of an undo: a delete marker that the undone run placed
 NOTHING_BEHIND = Decision("keep", "nothing_behind")  # of an undo: no object would come back
+REPORT_ONLY = Decision("keep", "report_only")  # it had its time, and is of no cohort that the canary names
 
 Judge = Callable[[Item], Decision]
 DateOf = Callable[[Item], datetime | None]
@@ -78,8 +81,26 @@ def judge(policy: Policy, cutoff: datetime) -> Judge:
     """
     if cutoff.utcoffset() is None:
         raise ValueError("a cutoff needs a zone")
-    if isinstance(policy.source, RecordSource):
-        return _record_judge(policy.source, cutoff)
+    judged = (
+        _record_judge(policy.source, cutoff)
+        if isinstance(policy.source, RecordSource)
+        else _object_judge(policy, cutoff)
+    )
+    return _canary_judge(policy.canary, name_of(policy.cohort), judged) if policy.canary and policy.cohort else judged
+
+
+def _canary_judge(canary: Canary, cohort_of: NameOf, by_rest: Judge) -> Judge:
+    """Where a policy names canaries, nothing of any other cohort is removed: it is only reported."""
+    enforced = frozenset(canary.cohorts)
+
+    def judged(item: Item) -> Decision:
+        decision = by_rest(item)
+        return REPORT_ONLY if decision.action == "remove" and cohort_of(item) not in enforced else decision
+
+    return judged
+
+
+def _object_judge(policy: Policy, cutoff: datetime) -> Judge:
     by_rest = _rest_judge(policy, cutoff)
     prefixes = policy.s3.prefixes
     excluded, included = policy.s3.exclude.test(), policy.s3.include.test()

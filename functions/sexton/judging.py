@@ -55,7 +55,8 @@ class FreshLook:
         seen = self.seen[planned.id]
         if isinstance(seen, Failure):
             return seen
-        decision = self.decisions.get(planned.id)
+        same = isinstance(seen, Item) and planned.same_as(seen)  # one record can be planned twice, in two states
+        decision = self.decisions.get(planned.id) if same else None
         return before_removal(index, planned, seen, decision, maybe_done, self.at)
 
 

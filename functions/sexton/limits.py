@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, field_validator
 
 from sexton.duration import FixedDuration, to_text
 from sexton.problem import refused
@@ -22,6 +22,7 @@ class Limits(BaseModel):
 
     max_items: Annotated[StrictInt, Field(ge=1)] = 1_000_000
     max_share: Annotated[StrictFloat, Field(gt=0, le=1)] | None = None
+    empty_cohort: StrictBool = False
     max_dead_share: Annotated[StrictFloat, Field(gt=0, le=1)] = 0.1
     max_planning: FixedDuration = timedelta(hours=6)
     max_attempts: Annotated[StrictInt, Field(ge=3, le=100)] = 5

@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from sexton.action import Action, check_action, name_of
+from sexton.cohort import Canary, Cohort, RecordCohort, fitted, refuse_canary, refuse_limits
 from sexton.duration import FixedDuration, to_text
 from sexton.key_date import KeyDate, TagDate
 from sexton.limits import SHORTEST_MAX_AGE, Limits
@@ -96,13 +97,15 @@ class Policy(BaseModel):
     mode: Literal["report", "enforce"] = "report"
     approval: Literal["first", "always", "none"] = "first"
     approvers: Annotated[StrictInt, Field(ge=1, le=2)] = 1
+    cohort: Cohort | None = None
+    canary: Annotated[Canary | None, CHECKED] = None
     source: Source
     retain: RetainField
     short_retention: Annotated[StrictBool, CHECKED] = False
     age_from: Annotated[AgeFrom, CHECKED] = "last_modified"
     action: Annotated[Action, CHECKED] = "expire"
     recovery: Annotated[Literal["versioning", "backup", "none"] | None, CHECKED] = None
-    limits: Limits = Limits()
+    limits: Annotated[Limits, CHECKED] = Limits()
     slo: Annotated[FixedDuration, CHECKED] = timedelta(days=1)
     job_size: Annotated[StrictInt, Field(ge=1, le=1000), CHECKED] = 1000
 
@@ -125,6 +128,18 @@ class Policy(BaseModel):
                 "approvers: 2 means two persons, and approval: none means nobody", "approval: first or always"
             )
         return approvers
+
+    @field_validator("canary")
+    @classmethod
+    def _canary_of_cohorts(cls, canary: Canary | None, info: ValidationInfo) -> Canary | None:
+        if "cohort" in info.data:
+            refuse_canary(canary, info.data["cohort"])
+        return canary
+
+    @field_validator("source")
+    @classmethod
+    def _source_tells_cohorts(cls, source: S3Source | RecordSource, info: ValidationInfo) -> S3Source | RecordSource:
+        return fitted(source, info.data.get("cohort"))
 
     @field_validator("short_retention")
     @classmethod
@@ -181,6 +196,14 @@ class Policy(BaseModel):
         if source and source.shows_only_due and limits.max_share is not None:
             what = "limits.max_share says nothing where a query stops at the cutoff: all that it shows is due"
             raise refused(what, "limits.max_items, or source.scan instead of partitions", at="max_share")
+        return limits
+
+    @field_validator("limits")
+    @classmethod
+    def _emptying_can_be_told(cls, limits: Limits, info: ValidationInfo) -> Limits:
+        cohort: str | RecordCohort | None = info.data.get("cohort")
+        if "cohort" in info.data:
+            refuse_limits(limits, info.data.get("source"), cohort)
         return limits
 
     @field_validator("slo")

@@ -6,7 +6,7 @@ any two of them the process may end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -15,7 +15,7 @@ from sexton.attributes import Attributes
 from sexton.errors import Failure
 from sexton.item import Item, ItemId
 from sexton.record_source import RecordSource
-from sexton.table import Check, Delete, Key, Row, Write, Written
+from sexton.table import Change, Check, Delete, Key, Row, Write, Written
 
 Clock = Callable[[], datetime]  # aware, UTC
 Token = Callable[[], str]  # a new unique id each time
@@ -45,10 +45,10 @@ class Table(Protocol):
     def write(self, write: Write) -> Written:
         """Apply one conditional write; Refused carries the row it met."""
 
-    def transact(self, writes: Sequence[Write | Check | Delete]) -> Written:
+    def transact(self, writes: Sequence[Write | Check | Change]) -> Written:
         """Apply all or none (at most 100); Refused carries index and row of the first that did not hold.
 
-        Of a refused Delete there is no row: a record is none of ours to carry about.
+        Of a refused Change there is no row: a record is none of ours to carry about.
         """
 
     def query(self, pk: str, prefix: str = "", after: str | None = None, descending: bool = False) -> Rows:
@@ -197,6 +197,7 @@ class Buckets(Protocol):
 class Record:
     """A record as a read showed it: its primary key, and of what was asked for whatever it has.
 
+    Where a listing went by an index, that index's key is among the values: it was found by that.
     `after`: the key that a listing goes on after.
     """
 
@@ -236,7 +237,7 @@ class TableShape:
 
 
 class RecordTable(Protocol):
-    """One table with records, of which only keys and what a source judges by are ever read."""
+    """One table with records, of which only keys and what a source judges by are read, unless they are archived."""
 
     def shape(self) -> TableShape:
         """How it is keyed."""
@@ -252,8 +253,11 @@ class RecordTable(Protocol):
     def scan(self, source: RecordSource, starts: Mapping[int, Attributes | None]) -> Mapping[int, RecordPage]:
         """One page of each of these segments, all at once; waits as `query` does, and then has none."""
 
-    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
-        """The records that there are of these keys, strongly consistent, in no order."""
+    def get(self, source: RecordSource, keys: Sequence[Attributes], more: Collection[str] = ()) -> Sequence[Record]:
+        """The records that there are of these keys, strongly consistent, in no order; with `more` attributes."""
+
+    def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
+        """The same with all their attributes."""
 
     def request_timeout(self) -> timedelta:
         """The longest that one call may take."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     StrictBool,
     StrictInt,
     StrictStr,
@@ -165,11 +166,19 @@ class RecordSource(BaseModel):
             raise refused("a scan reads the whole table, whatever the index", "no index, or partitions", at="..index")
         return scan
 
+    _also: frozenset[str] = PrivateAttr(frozenset())
+
+    def reading(self, *attributes: str) -> Self:
+        """The same, with records judged by these attributes too, which other fields of the policy name."""
+        copy = self.model_copy()
+        copy._also = self._also.union(attributes)
+        return copy
+
     @property
     def guarded(self) -> tuple[str, ...]:
         """The attributes that a record was judged by: it is removed only while they are as they were seen."""
         version = (self.version_attribute,) if self.version_attribute else ()
-        return tuple(sorted({self.timestamp.attribute, *version, *self.filter}))
+        return tuple(sorted({self.timestamp.attribute, *version, *self.filter, *self._also}))
 
     @property
     def needs_tags(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -85,7 +85,8 @@ class Records:
     def observe(self, items: Sequence[Item], span: int, begun: Callable[[], object]) -> Mapping[ItemId, Seen]:
         """Read consistently what each record is judged by. The size is the planned one: it is an estimate."""
         begun()
-        there = self._there([item.key for item in items])
+        seen_by = {name for item in items for name in attributes.parse(item.etag)}
+        there = self._there([item.key for item in items], seen_by.difference(self.source.guarded))
         return {
             item.id: _item(self.source, there[item.key], item.size) if item.key in there else None for item in items
         }
@@ -95,8 +96,8 @@ class Records:
         found = self._there([key])
         return _item(self.source, found[key], 0) if found else None
 
-    def _there(self, keys: Sequence[str]) -> Mapping[str, Record]:
-        found = self.records.get(self.source, [attributes.parse(key) for key in dict.fromkeys(keys)])
+    def _there(self, keys: Sequence[str], more: Collection[str] = ()) -> Mapping[str, Record]:
+        found = self.records.get(self.source, [attributes.parse(key) for key in dict.fromkeys(keys)], more)
         return {attributes.canonical(record.key): record for record in found}
 
     def delete(self, item: Item) -> Delete:
@@ -141,7 +142,7 @@ def _items(source: RecordSource, page: RecordPage) -> list[Item]:
 
 
 def _item(source: RecordSource, record: Record, size: int) -> Item:
-    seen = {name: record.values.get(name) for name in source.guarded}
+    seen = {name: record.values.get(name) for name in (*source.guarded, *record.values)}
     readable = all(attributes.is_scalar(value) for value in seen.values())  # else no condition could hold it to that
     at = source.timestamp.read(seen[source.timestamp.attribute]) if readable else None
     key, deadline = attributes.canonical(record.key), rfc3339(at) if at else None

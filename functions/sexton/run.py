@@ -103,7 +103,7 @@ class Cursor(Place):
     @staticmethod
     def at(place: Place, part: int) -> Cursor:
         """The cursor at a place."""
-        return Cursor(**dict(place), part=part)
+        return Cursor(**{**dict(place), "part": part})  # which a place that is a cursor has, too
 
     def to_row(self) -> Row:
         """The cursor as the run row holds it, defaults left out."""

@@ -125,6 +125,31 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """New values of some attributes of such a record, refused as a Delete is; all others stay as they are.
+
+    At least one of `expected` has a value, so that no record is ever created.
+    """
+
+    table: str
+    key: Attributes
+    expected: Mapping[str, Attribute | None]
+    values: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A whole record that is put where there is none of its key; refused where there is."""
+
+    table: str
+    key: Attributes
+    record: Attributes
+
+
+Change = Delete | Update | Put  # of a record of another table
+
+
+@dataclass(frozen=True, slots=True)
 class Applied:
     """The write took place; `row` is the row after it (None for transactions)."""
 

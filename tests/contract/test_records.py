@@ -12,7 +12,7 @@ from sexton.ports import RecordTable
 from sexton.record_source import RecordSource
 from sexton.records import Records
 from sexton.run import Place
-from sexton.table import Applied, Delete, Key, Refused, Write, absent
+from sexton.table import Applied, Delete, Key, Put, Refused, Update, Write, absent
 
 from tests.contract.worlds import RecordHands, World
 
@@ -186,3 +186,65 @@ def test_bytes_and_truth_values_are_compared_too(world: World) -> None:
     assert refused == Refused(None, 1)
     assert isinstance(table.transact([ROW, delete(hands, "a", **seen)]), Applied)
     assert hands.ids() == []
+
+
+# other changes
+
+
+def update(hands: RecordHands, name: str, deadline: int = DUE - 1, **values: Any) -> Update:
+    return Update(hands.name, {"id": {"S": name}}, {"deadline": {"N": f"{deadline}"}}, values)
+
+
+def test_an_update_goes_with_the_row_and_leaves_the_rest_of_the_record(world: World) -> None:
+    table, records, hands = world.records()
+    remind(hands, "a", note={"S": "kept"})
+    marked = update(hands, "a", state={"S": "expired"}, note={"BOOL": True})
+    assert isinstance(table.transact([ROW, marked]), Applied)
+    (record,) = records.get(source(filter={"state": "x", "note": "x"}), [{"id": {"S": "a"}}])
+    seen = {name: record.values[name] for name in ("state", "note", "deadline")}
+    assert seen == {"state": {"S": "expired"}, "note": {"BOOL": True}, "deadline": {"N": f"{DUE - 1}"}}
+
+
+@pytest.mark.parametrize(("name", "deadline"), [("a", DUE - 2), ("absent", DUE - 1)])
+def test_an_update_of_what_is_not_as_expected_creates_and_changes_nothing(
+    world: World, name: str, deadline: int
+) -> None:
+    table, _, hands = world.records()
+    remind(hands, "a")
+    refused = table.transact([ROW, update(hands, name, deadline, state={"S": "expired"})])
+    assert (refused, hands.ids(), table.get(ROW.key)) == (Refused(None, 1), ["a"], None)
+
+
+WHOLE: dict[str, Any] = {
+    "id": {"S": "a"},
+    "status": {"S": "open"},
+    "deadline": {"N": f"{DUE - 1}"},
+    "day": {"S": "2025-12-31"},
+    "bytes": {"B": "AP8="},
+    "many": {"BS": ["/w==", "AA=="]},
+    "tags": {"SS": ["x", "y"]},
+    "steps": {"L": [{"N": "1"}, {"M": {"seal": {"B": "AA=="}, "none": {"NULL": True}}}, {"L": []}]},
+    "paid": {"BOOL": False},
+}
+
+
+def test_a_record_is_read_whole_and_put_back_as_it_was(world: World) -> None:
+    table, records, hands = world.records()
+    put = Put(hands.name, {"id": {"S": "a"}}, WHOLE)
+    assert isinstance(table.transact([ROW, put]), Applied)
+    (record,) = records.read([{"id": {"S": "a"}}, {"id": {"S": "absent"}}])
+    found = {
+        name: {kind: sorted(held) if kind in ("BS", "SS") else held}
+        for name, value in record.values.items()
+        for kind, held in value.items()
+    }
+    assert (record.key, found) == ({"id": {"S": "a"}}, WHOLE)
+
+
+def test_a_record_is_not_put_over_another(world: World) -> None:
+    table, records, hands = world.records()
+    remind(hands, "a")
+    refused = table.transact([ROW, Put(hands.name, {"id": {"S": "a"}}, WHOLE)])
+    assert (refused, table.get(ROW.key)) == (Refused(None, 1), None)
+    (record,) = records.read([{"id": {"S": "a"}}])
+    assert "bytes" not in record.values

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from sexton.attributes import canonical
 from sexton.item import ItemId
 from sexton.policy import load_policies
 
@@ -27,6 +28,7 @@ from infra.local.demo import __main__ as demo
 from infra.local.demo import checking, gate
 from infra.local.demo import policies as examples
 from infra.local.demo.hands import DemoError
+from infra.local.demo.records import QUOTES, records
 from infra.local.demo.seeds import LOGS, MEDDLED, RECORDS, SEALED, SEVERAL_A_KEY, Fate, Kind, Meddling, Seed, seeds
 from infra.local.demo.story import Story
 from infra.local.stage import ROOT, client
@@ -78,11 +80,13 @@ def test_every_object_ends_as_expected_and_nothing_stays(work: Path, tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     for said in (
-        "Every object ended as expected",
+        "Every object and record ended as expected",
         "1,416 planned = 1,412 deleted + 3 skipped + 1 dead + 0 cancelled, each item exactly once.",
         "82 planned = 81 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "61 planned = 60 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "21 planned = 20 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
+        "153 planned = 150 deleted + 3 skipped + 0 dead + 0 cancelled, each item exactly once.",
+        "120 planned = 120 deleted + 0 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "app/worker/sealed.log",
         "AccessDenied (permanent)",
         "$ sexton explain s3://sexton-demo-logs/app/web/rewritten.log",
@@ -196,16 +200,22 @@ def test_a_failure_is_told_with_the_log_that_explains_it(
 # What is expected
 
 
-def test_each_fate_is_shown_by_some_object() -> None:
-    assert {seed.fate for seed in seeds(datetime.now(UTC).date())} == set(Fate)
+def everything() -> list[Seed]:
+    """All that the demo puts in."""
+    now = datetime.now(UTC)
+    return [*seeds(now.date()), *records(now)]
 
 
-def test_each_meddling_is_done_to_some_object() -> None:
-    assert {seed.meddling for seed in seeds(datetime.now(UTC).date())} == {None, *Meddling}
+def test_each_fate_is_shown_by_something() -> None:
+    assert {seed.fate for seed in everything()} == set(Fate)
 
 
-def test_no_two_objects_share_a_key_but_versions_and_uploads() -> None:
-    found = [(seed.bucket, seed.key) for seed in seeds(datetime.now(UTC).date()) if seed.bucket not in SEVERAL_A_KEY]
+def test_each_meddling_is_done_to_something() -> None:
+    assert {seed.meddling for seed in everything()} == {None, *Meddling}
+
+
+def test_no_two_share_a_key_but_versions_and_uploads() -> None:
+    found = [(seed.store, seed.key) for seed in everything() if seed.store not in SEVERAL_A_KEY]
 
     assert len(set(found)) == len(found)
     assert max(len(key.encode()) for _, key in found) == 1024
@@ -240,7 +250,7 @@ def test_one_wrong_object_is_noticed(bucket: set[str], outcomes: list[tuple[str,
     ended = [((key, None), outcome) for key, outcome in outcomes]
 
     found = [
-        *checking.about_objects([(key, None) for key in bucket], meant, LOGS),
+        *checking.about_contents([(key, None) for key in bucket], meant, LOGS),
         *checking.about_outcomes(ended, meant, "logs-expire"),
     ]
 
@@ -260,15 +270,31 @@ def test_one_wrong_version_is_noticed(there: list[ItemId], expected: int) -> Non
     fates = {"1": Fate.DELETED, "2": Fate.KEPT_LATEST, "3": Fate.CURRENT}
     meant = [Seed(RECORDS, "a", 1, fate, version_id=version_id) for version_id, fate in fates.items()]
 
-    assert len([*checking.about_objects(there, meant, RECORDS)]) == expected
+    assert len([*checking.about_contents(there, meant, RECORDS)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ({"valid_until": {"S": "2026-01-01T00:00:00Z"}}, 0),
+        ({"valid_until": {"S": "2026-01-01T00:00:00Z"}, "state": {"S": "open"}}, 2),  # somebody wrote to it
+        (None, 1),
+    ],
+)
+def test_one_wrong_record_is_noticed(there: dict[str, dict[str, str]] | None, expected: int) -> None:
+    record = {"valid_until": {"S": "2026-01-01T00:00:00Z"}}
+    kept = Seed(QUOTES, "a", 1, Fate.YOUNGER, kind=Kind.RECORD, record=record)
+    found = [("a", canonical(there))] if there else []
+
+    assert len([*checking.about_contents(found, [kept], QUOTES)]) == expected
 
 
 def test_an_upload_that_was_completed_is_looked_for_as_an_object() -> None:
     upload = Seed(LOGS, "a", 1, Fate.ABSENT, Meddling.COMPLETE, Kind.UPLOAD, version_id="1")
 
-    assert [*checking.about_objects([("a", None)], [upload], LOGS)] == []
-    assert len([*checking.about_objects([], [upload], LOGS)]) == 1
-    assert len([*checking.about_objects([("a", None), ("a", "1")], [upload], LOGS)]) == 1
+    assert [*checking.about_contents([("a", None)], [upload], LOGS)] == []
+    assert len([*checking.about_contents([], [upload], LOGS)]) == 1
+    assert len([*checking.about_contents([("a", None), ("a", "1")], [upload], LOGS)]) == 1
 
 
 # The gate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zlib import crc32
@@ -11,7 +11,7 @@ from sexton.attributes import Attributes, canonical, number
 from sexton.errors import CallFailed, Failure
 from sexton.ports import KeyShape, Record, RecordPage, TableShape
 from sexton.record_source import RecordSource
-from sexton.table import Delete
+from sexton.table import Change, Delete, Put, Update
 
 # The running example: reminders by id, and by the day on which they are due.
 REMINDERS = TableShape(
@@ -74,9 +74,18 @@ class FakeRecords:
         """The same records whatever else comes or goes."""
         return [record for key, record in self.shown.items() if crc32(key.encode()) % total == segment]
 
-    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
+    def get(self, source: RecordSource, keys: Sequence[Attributes], more: Collection[str] = ()) -> Sequence[Record]:
         found = (self.records.get(canonical(key)) for key in keys)
-        return [self._record(source, self._shape.keys, record) for record in found if record is not None]
+        return [self._record(source, self._shape.keys, record, more) for record in found if record is not None]
+
+    def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
+        found = (self.records.get(canonical(key)) for key in keys)
+        names = _table(self._shape)
+        return [
+            Record({name: record[name] for name in names}, dict(record), {name: record[name] for name in names})
+            for record in found
+            if record is not None
+        ]
 
     def request_timeout(self) -> timedelta:
         return timedelta(seconds=23)
@@ -98,10 +107,12 @@ class FakeRecords:
 
     # the transactions of the ledger's table
 
-    def permits(self, delete: Delete) -> bool:
-        """Whether the record is as it is expected."""
-        record = self.records.get(canonical(delete.key), {})
-        return all(record.get(name) == value for name, value in delete.expected.items())
+    def permits(self, change: Change) -> bool:
+        """Whether the record is as it is expected; of a Put, whether there is none."""
+        if isinstance(change, Put):
+            return canonical(change.key) not in self.records
+        record = self.records.get(canonical(change.key), {})
+        return all(record.get(name) == value for name, value in change.expected.items())
 
     def begin(self) -> None:
         """A transaction is about to be judged."""
@@ -110,6 +121,16 @@ class FakeRecords:
         failure, self.failure = self.failure, None
         if failure is not None:
             raise CallFailed(failure)
+
+    def carry_out(self, change: Change) -> None:
+        """Make a permitted change."""
+        if isinstance(change, Put):
+            self.records[canonical(change.key)] = dict(change.record)
+        elif isinstance(change, Update):
+            key = canonical(change.key)
+            self.records[key] = {**self.records.get(key, change.key), **change.values}
+        else:
+            self.remove(change)
 
     def remove(self, delete: Delete) -> None:
         """Carry out a permitted removal; a record that is not there is no error."""
@@ -134,11 +155,14 @@ class FakeRecords:
         # Like DynamoDB, a page that is full has a next even when nothing follows.
         return RecordPage(page, page[-1].after if len(page) == self.most else None, 100)
 
-    def _record(self, source: RecordSource, keys: KeyShape, record: Mapping[str, Any]) -> Record:
+    def _record(
+        self, source: RecordSource, keys: KeyShape, record: Mapping[str, Any], more: Collection[str] = ()
+    ) -> Record:
         start = {*_names(keys), *_table(self._shape)}
+        shown_of = {*source.guarded, *more, *start.difference(_table(self._shape))}
         return Record(
             {name: record[name] for name in _table(self._shape)},
-            {name: record[name] for name in source.guarded if name in record},
+            {name: record[name] for name in shown_of if name in record},
             {name: record[name] for name in start if name in record},
         )
 

@@ -14,8 +14,8 @@ from sexton.ports import Rows
 from sexton.table import (
     WRITE_ID,
     Applied,
+    Change,
     Check,
-    Delete,
     Key,
     Refused,
     Row,
@@ -64,25 +64,25 @@ class FakeTable:
             return Refused(_copy(old))
         return Applied(_copy(self._store(applied(write, old))))
 
-    def transact(self, writes: Sequence[Write | Check | Delete]) -> Written:
+    def transact(self, writes: Sequence[Write | Check | Change]) -> Written:
         self.calls["transact"] += 1
-        deletes = [each for each in writes if isinstance(each, Delete)]
-        if not deletes:
-            return self._transact([each for each in writes if not isinstance(each, Delete)], len(writes))
-        for table in {each.table for each in deletes}:
+        rows = [each for each in writes if isinstance(each, Write | Check)]
+        changes = [each for each in writes if not isinstance(each, Write | Check)]
+        if not changes:
+            return self._transact(rows, len(writes))
+        for table in {each.table for each in changes}:
             self.tables[table].begin()
-        _refuse_same_record(deletes)
-        rows = [each for each in writes if not isinstance(each, Delete)]
-        assert [*rows, *deletes] == list(writes)  # in no other order do the flows send them
+        _refuse_same_record(changes)
+        assert [*rows, *changes] == list(writes)  # in no other order do the flows send them
         refused = self._judged(rows)
         if refused is not None:
             return refused
-        for index, delete in enumerate(deletes, len(rows)):
-            if not self.tables[delete.table].permits(delete):
+        for index, change in enumerate(changes, len(rows)):
+            if not self.tables[change.table].permits(change):
                 return Refused(None, index)
         written = self._transact(rows, len(writes))
-        for delete in deletes:
-            self.tables[delete.table].remove(delete)
+        for change in changes:
+            self.tables[change.table].carry_out(change)
         return written
 
     def _judged(self, rows: Sequence[Write | Check]) -> Written | None:
@@ -230,9 +230,9 @@ def _refuse_floats(value: object) -> None:
         _refuse_floats(part)
 
 
-def _refuse_same_record(deletes: Sequence[Delete]) -> None:
-    keys = {(delete.table, canonical(delete.key)) for delete in deletes}
-    if len(keys) != len(deletes):
+def _refuse_same_record(changes: Sequence[Change]) -> None:
+    keys = {(change.table, canonical(change.key)) for change in changes}
+    if len(keys) != len(changes):
         raise _invalid("a transaction names a record twice")
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 from sexton import cli, keys
 from sexton.attributes import canonical
 from sexton.errors import Failure, ReasonClass
+from sexton.item import rfc3339
 from sexton.job import JobState
 from sexton.outcome import ABSENT, CHANGED
+from sexton.record_source import RecordSource
 from sexton.run import Run
 from sexton.wording import in_words
 from sexton.working import LOOKS
@@ -283,7 +287,47 @@ def test_the_same_record_planned_twice_goes_once() -> None:
     world.records().query = moved.__get__(world.records())  # type: ignore[method-assign]
     run = carried_out(world)
     (job,) = world.ledger.jobs(run.run_id)
+    assert (run.planned, job.counts) == (2, {"deleted": 1, f"skipped:{CHANGED}": 1})
+
+
+def test_the_same_record_planned_twice_as_it_is_goes_once() -> None:
+    world = a_world(1, partitions=["open", "sent"])
+    real = FakeRecords.query
+
+    def once_more(records: FakeRecords, source: RecordSource, partition: str, *more: Any) -> object:
+        return real(records, source, "open", *more)
+
+    world.records().query = once_more.__get__(world.records())  # type: ignore[method-assign]
+    run = carried_out(world)
+    (job,) = world.ledger.jobs(run.run_id)
     assert (run.planned, job.counts) == (2, {"deleted": 1, f"skipped:{ABSENT}": 1})
+
+
+def test_a_record_that_left_its_partition_after_planning_stays() -> None:
+    world = a_world(3)
+    run = planned(world)
+    remind(world, "reminder_0001", at=START - 60 * DAY + timedelta(seconds=1), status="kept")
+    world.settle()
+    assert (left(world), tally(world, run.run_id)) == (["reminder_0001"], {"deleted": 2, f"skipped:{CHANGED}": 1})
+
+
+def test_a_record_that_leaves_its_partition_while_it_is_removed_stays() -> None:
+    world = a_world(1)
+    run = planned(world)
+    leave = partial(remind, world, "reminder_0000", at=START - 60 * DAY, status="kept")
+    world.records().before_transaction = [leave]
+    world.settle()
+    assert (left(world), tally(world, run.run_id)) == (["reminder_0000"], {f"skipped:{CHANGED}": 1})
+
+
+def test_a_planner_that_goes_on_can_be_made_to_wait_for_read_capacity_at_once() -> None:
+    world = a_world(2, partitions=["open", "sent"])
+    at = {"policy": POLICY, "scheduled_time": rfc3339(START)}
+    answer = world.discover(at, lambda: timedelta())  # which ends after its first page
+    world.records().used_up = 1
+    world.discover({"resume": answer["run_id"]}, lambda: timedelta())
+    world.settle()
+    assert (left(world), world.run(answer).planned) == ([], 2)
 
 
 def test_a_hold_keeps_a_record() -> None:

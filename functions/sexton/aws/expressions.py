@@ -8,7 +8,7 @@ from typing import Any
 
 from sexton.attributes import Attribute as Typed
 from sexton.attributes import Attributes
-from sexton.table import WRITE_ID, AnyOf, Check, Condition, Delete, Key, Row, Test, Value, Write
+from sexton.table import WRITE_ID, AnyOf, Change, Check, Condition, Delete, Key, Put, Row, Test, Update, Value, Write
 
 Attribute = dict[str, Any]  # a typed value, such as {"S": "text"}
 
@@ -110,24 +110,64 @@ def check_fields(check: Check) -> dict[str, Any]:
 
 def delete_fields(delete: Delete) -> dict[str, Any]:
     """The fields of a Delete in a transaction, without its table. The old record is not asked for."""
-    use, conditions = Placeholders(), []
-    for name, value in delete.expected.items():
+    use = Placeholders()
+    return {"Key": wire_key(delete.key), "ConditionExpression": _as_expected(delete, use), **use.fields()}
+
+
+def record_update_fields(update: Update) -> dict[str, Any]:
+    """The same of an Update of a record."""
+    use = Placeholders()
+    sets = [f"{use.name(name)} = {use.typed(to_wire(value))}" for name, value in update.values.items()]
+    return {
+        "Key": wire_key(update.key),
+        "UpdateExpression": "SET " + ", ".join(sets),
+        "ConditionExpression": _as_expected(update, use),
+        **use.fields(),
+    }
+
+
+def put_fields(put: Put) -> dict[str, Any]:
+    """The same of a Put, where there is no record of its key."""
+    use = Placeholders()
+    missing = f"attribute_not_exists({use.name(next(iter(put.key)))})"
+    return {"Item": wire_key(put.record), "ConditionExpression": missing, **use.fields()}
+
+
+def change_action(change: Change) -> dict[str, Any]:
+    """A change of a record, as a transaction takes it."""
+    if isinstance(change, Put):
+        return {"Put": {"TableName": change.table, **put_fields(change)}}
+    if isinstance(change, Update):
+        return {"Update": {"TableName": change.table, **record_update_fields(change)}}
+    return {"Delete": {"TableName": change.table, **delete_fields(change)}}
+
+
+def _as_expected(change: Delete | Update, use: Placeholders) -> str:
+    conditions = []
+    for name, value in change.expected.items():
         short = use.name(name)
         if value is None:
             conditions.append(f"attribute_not_exists({short})")
         else:
             conditions.append(f"{short} = {use.typed(to_wire(value))}")
-    return {"Key": wire_key(delete.key), "ConditionExpression": " AND ".join(conditions), **use.fields()}
+    return " AND ".join(conditions)
 
 
 def wire_key(key: Attributes) -> dict[str, Attribute]:
-    """A record's key as boto3 takes it: bytes where JSON has base64."""
+    """Attributes of a record as boto3 takes them: bytes where JSON has base64."""
     return {name: to_wire(value) for name, value in key.items()}
 
 
 def to_wire(value: Typed) -> Attribute:
-    """A scalar of a record as boto3 takes it."""
-    return {"B": base64.b64decode(value["B"])} if "B" in value else dict(value)
+    """An attribute of a record as boto3 takes it."""
+    ((kind, held),) = value.items()
+    if kind == "B":
+        return {kind: base64.b64decode(held)}
+    if kind == "BS":
+        return {kind: [base64.b64decode(each) for each in held]}
+    if kind == "M":
+        return {kind: wire_key(held)}
+    return {kind: [to_wire(each) for each in held]} if kind == "L" else {kind: held}
 
 
 def from_wire(value: Any) -> Any:

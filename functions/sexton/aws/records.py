@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -95,27 +95,36 @@ class DynamoRecords:
             answers = list(pool.map(page, starts))
         return {segment: self._page(source, keys, answer) for segment, answer in zip(starts, answers, strict=True)}
 
-    def get(self, source: RecordSource, keys: Sequence[Attributes]) -> Sequence[Record]:
+    def get(self, source: RecordSource, keys: Sequence[Attributes], more: Collection[str] = ()) -> Sequence[Record]:
         """BatchGetItem, consistent; what it leaves over is asked for again."""
-        found: list[Record] = []
-        for at in range(0, len(keys), MOST_KEYS):
-            found += self._get(source, [wire_key(key) for key in keys[at : at + MOST_KEYS]])
-        return found
+        return self._read(keys, (*source.guarded, *more))
+
+    def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
+        """The same, of which each record is whole."""
+        return self._read(keys, None)
 
     def request_timeout(self) -> timedelta:
         """The longest that one call may take."""
         return TIMEOUT
 
-    def _get(self, source: RecordSource, keys: list[dict[str, Any]]) -> Iterator[Record]:
+    def _read(self, keys: Sequence[Attributes], shown: Sequence[str] | None) -> Sequence[Record]:
+        found: list[Record] = []
+        for at in range(0, len(keys), MOST_KEYS):
+            found += self._get([wire_key(key) for key in keys[at : at + MOST_KEYS]], shown)
+        return found
+
+    def _get(self, keys: list[dict[str, Any]], shown: Sequence[str] | None) -> Iterator[Record]:
         names = list(keys[0])
         use = Placeholders()
-        shown = ", ".join(use.name(name) for name in sorted({*names, *source.guarded}))
+        projection: dict[str, Any] = {}
+        if shown is not None:
+            projection["ProjectionExpression"] = ", ".join(use.name(name) for name in sorted({*names, *shown}))
         for turn in range(TURNS):
-            asked = {"Keys": keys, "ConsistentRead": True, "ProjectionExpression": shown, **use.fields()}
+            asked = {"Keys": keys, "ConsistentRead": True, **projection, **use.fields()}
             with calls():
                 answer = self._client.batch_get_item(RequestItems={self._name: asked})
             for item in answer["Responses"].get(self._name, []):
-                yield _record(source, names, names, item)
+                yield _record(shown, names, names, item)
             keys = answer.get("UnprocessedKeys", {}).get(self._name, {}).get("Keys", [])
             if not keys:
                 return
@@ -149,7 +158,8 @@ class DynamoRecords:
         self._ready_at = max(self._ready_at, self._monotonic()) + units / source.read_capacity
         table, last = _names(self._shape.keys), answer.get("LastEvaluatedKey")
         start = [*table, *(name for name in _names(keys) if name not in table)]
-        records = tuple(_record(source, table, start, item) for item in answer["Items"])
+        shown = (*source.guarded, *start[len(table) :])
+        records = tuple(_record(shown, table, start, item) for item in answer["Items"])
         size = round(units * UNIT_BYTES / max(1, answer.get("ScannedCount", len(records))))
         return RecordPage(records, {name: from_wire(last[name]) for name in last} if last else None, size)
 
@@ -158,11 +168,12 @@ def _names(keys: KeyShape) -> list[str]:
     return [name for name in (keys.partition, keys.sort) if name]
 
 
-def _record(source: RecordSource, key: Sequence[str], start: Sequence[str], item: Mapping[str, Any]) -> Record:
+def _record(shown: Sequence[str] | None, key: Sequence[str], start: Sequence[str], item: Mapping[str, Any]) -> Record:
+    """The record with what is to be shown of it, which is all where nothing is named."""
     values = {name: from_wire(item[name]) for name in item}
     return Record(
         {name: values[name] for name in key},
-        {name: values[name] for name in source.guarded if name in values},
+        values if shown is None else {name: values[name] for name in shown if name in values},
         {name: values[name] for name in start},
     )
 

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from sexton.aws.errors import calls, code_of, failure, failure_of
-from sexton.aws.expressions import check_fields, delete_fields, from_item, key_of, to_attribute, update_fields
+from sexton.aws.expressions import change_action, check_fields, from_item, key_of, to_attribute, update_fields
 from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.ports import Rows
-from sexton.table import WRITE_ID, Applied, Check, Delete, Key, Refused, Row, Write, Written
+from sexton.table import WRITE_ID, Applied, Change, Check, Key, Refused, Row, Write, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -57,7 +57,7 @@ class DynamoTable:
         """Apply one conditional write; a repeat of a write that was applied answers as the first should have."""
         return self._patiently(lambda: self._write(write))
 
-    def transact(self, writes: Sequence[Write | Check | Delete]) -> Written:
+    def transact(self, writes: Sequence[Write | Check | Change]) -> Written:
         """Apply all or none; a repeat of a transaction that was applied answers as the first should have."""
         return self._patiently(lambda: self._transact(writes))
 
@@ -109,7 +109,7 @@ class DynamoTable:
             raise
         return Applied(from_item(answer["Attributes"]))
 
-    def _transact(self, writes: Sequence[Write | Check | Delete]) -> Written:
+    def _transact(self, writes: Sequence[Write | Check | Change]) -> Written:
         actions = [self._action(write) for write in writes]
         try:
             self._client.transact_write_items(TransactItems=actions, ClientRequestToken=self._request_token(writes))
@@ -120,21 +120,21 @@ class DynamoTable:
             raise
         return Applied(None)
 
-    def _request_token(self, writes: Sequence[Write | Check | Delete]) -> str:
+    def _request_token(self, writes: Sequence[Write | Check | Change]) -> str:
         """The same for the same writes: DynamoDB then carries a repeat out once (for ten minutes).
 
-        Deletions only ever go with a write, whose id is no other's.
+        Changes of records only ever go with a write, whose id is no other's.
         """
-        rows = [write for write in writes if not isinstance(write, Delete)]
+        rows = [write for write in writes if isinstance(write, Write | Check)]
         names = [self._name, *(f"{row.key.pk}\t{row.key.sk}\t{getattr(row, 'id', '')}" for row in rows)]
         return hashlib.sha256("\n".join(names).encode()).hexdigest()[:TOKEN_LENGTH]
 
-    def _action(self, write: Write | Check | Delete) -> dict[str, Any]:
-        if isinstance(write, Delete):
-            return {"Delete": {"TableName": write.table, **delete_fields(write)}}
+    def _action(self, write: Write | Check | Change) -> dict[str, Any]:
+        if isinstance(write, Write):
+            return {"Update": {"TableName": self._name, **update_fields(write)}}
         if isinstance(write, Check):
             return {"ConditionCheck": {"TableName": self._name, **check_fields(write)}}
-        return {"Update": {"TableName": self._name, **update_fields(write)}}
+        return change_action(write)
 
 
 def _query_fields(condition: str, values: Mapping[str, str]) -> dict[str, Any]:
@@ -165,13 +165,13 @@ def _refused_or_own(write: Write, item: Mapping[str, Any] | None) -> Written:
     return Applied(old) if _is_own(write, old) else Refused(old)
 
 
-def _is_own(write: Write | Check | Delete, old: Row | None) -> bool:
+def _is_own(write: Write | Check | Change, old: Row | None) -> bool:
     """The old row is this write's own work: its reply was lost, and it was sent again."""
     return isinstance(write, Write) and old is not None and old.get(WRITE_ID) == write.id
 
 
 def _cancelled(
-    writes: Sequence[Write | Check | Delete], reasons: Sequence[Mapping[str, Any]], error: ClientError
+    writes: Sequence[Write | Check | Change], reasons: Sequence[Mapping[str, Any]], error: ClientError
 ) -> Written:
     """What a cancelled transaction means: one own row says that all of it took place before."""
     refused = [

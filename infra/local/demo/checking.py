@@ -1,4 +1,4 @@
-"""Comparing what happened with what had to happen, object by object."""
+"""Comparing what happened with what had to happen, object by object, record by record."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sexton.job import Job
 from sexton.showing import RunView
 
 from infra.local.demo import evidence
+from infra.local.demo.records import QUOTES, REMINDERS, TABLES
 from infra.local.demo.seeds import EXPORTS, INCOMING, LOGS, RECORDS, SCRATCH, UPLOADS, Fate, Seed
 
 POLICIES = {
@@ -22,6 +23,8 @@ POLICIES = {
     RECORDS: "versions-purge",
     SCRATCH: "scratch-tags",
     INCOMING: "incoming-abort",
+    REMINDERS: "reminders-delete",
+    QUOTES: "quotes-delete",
 }
 STATES = {
     "logs-expire": "completed",
@@ -30,13 +33,15 @@ STATES = {
     "versions-purge": "completed",
     "scratch-tags": "completed",
     "incoming-abort": "completed",
+    "reminders-delete": "completed",
+    "quotes-delete": "completed",
 }
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is found at the end: runs by policy, what is left by bucket, dead jobs, messages in the dead letters."""
+    """What is found at the end: runs by policy, what is left by store, dead jobs, messages in the dead letters."""
 
     views: Mapping[str, RunView]
     contents: Mapping[str, Sequence[ItemId]]
@@ -47,14 +52,15 @@ class Ended:
 
 def surprises(ended: Ended, seeds: Sequence[Seed]) -> list[str]:
     """Everything that is not as it had to be; empty when all is well."""
-    by_bucket = {bucket: [seed for seed in seeds if seed.bucket == bucket] for bucket in POLICIES}
+    by_store = {store: [seed for seed in seeds if seed.store == store] for store in POLICIES}
     found = [_about_dead_letters(ended, seeds)]
-    for bucket, policy in POLICIES.items():
-        here, view = by_bucket[bucket], ended.views[policy]
+    for store, policy in POLICIES.items():
+        here, view = by_store[store], ended.views[policy]
         found += [
             _about_states(view, STATES[policy]),
             _about_counts(view, here),
-            about_objects(ended.contents[bucket], here, bucket),
+            _about_unreadable(evidence.unreadable(ended.evidence, view.run_id), here, policy),
+            about_contents(ended.contents[store], here, store),
             _about_plan(evidence.planned(ended.evidence, view.run_id), here, policy),
             about_outcomes(evidence.outcomes(ended.evidence, view.run_id), here, policy),
         ]
@@ -80,23 +86,30 @@ def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
         f"scanned by {view.run_id}", dict(sorted(view.scanned_by.items())), dict(sorted(scanned.items()))
     )
     yield from _differ(f"planned by {view.run_id}", view.planned, scanned.get("expired", 0))
-    yield from _differ(f"bytes planned by {view.run_id}", view.planned_bytes, _size(seeds))
+    if not any(seed.store in TABLES for seed in seeds):  # of records the size is an estimate
+        yield from _differ(f"bytes planned by {view.run_id}", view.planned_bytes, _size(seeds))
     yield from _differ(f"outcomes of {view.run_id}", +ends, meant)
 
 
-def about_objects(found: Iterable[ItemId], seeds: Sequence[Seed], bucket: str) -> Iterator[str]:
-    """The bucket itself: exactly what had to stay is there."""
+def about_contents(found: Iterable[ItemId], seeds: Sequence[Seed], store: str) -> Iterator[str]:
+    """The bucket or the table itself: exactly what had to stay is there, records with all their attributes."""
     meant = Counter(seed.left for seed in seeds if seed.left is not None)
-    yield from _differ_by_item(f"objects in {bucket}", Counter(found), meant)
+    yield from _differ_by_item(f"what is in {store}", Counter(found), meant)
+
+
+def _about_unreadable(found: Sequence[str], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
+    """The plan's list of records whose timestamp cannot be read."""
+    meant = Counter(seed.key for seed in seeds if seed.fate is Fate.UNREADABLE)
+    yield from _differ_by_item(f"the unreadable records of {policy}", Counter(found), meant)
 
 
 def _about_plan(planned: Counter[ItemId], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
-    """The plan in evidence: each object that had its time, once, and no other."""
+    """The plan in evidence: each object or record that had its time, once, and no other."""
     yield from _differ_by_item(f"the plan of {policy}", planned, Counter(s.id for s in seeds if s.fate.in_plan))
 
 
 def about_outcomes(found: Iterable[tuple[ItemId, str]], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
-    """The outcomes in evidence: each planned object's own, once."""
+    """The outcomes in evidence: each planned item's own, once."""
     meant = Counter((seed.id, seed.fate.value) for seed in seeds if seed.fate.recorded)
     yield from _differ_by_item(f"the outcomes of {policy}", Counter(found), meant)
 

@@ -36,6 +36,13 @@ def outcomes(folder: Path, run_id: str) -> Iterator[tuple[ItemId, str]]:
         yield _id(line), ":".join(filter(None, (line["outcome"], line.get("reason"))))
 
 
+def unreadable(folder: Path, run_id: str) -> list[str]:
+    """The keys of the records that a plan lists as unreadable."""
+    plan = json.loads((folder / "runs" / run_id / "plan.json").read_text())
+    found: list[str] = plan.get("unreadable", [])
+    return found
+
+
 def _id(line: Mapping[str, Any]) -> ItemId:
     return line["key"], line.get("version_id")
 

@@ -60,8 +60,8 @@ def restore(emulator: Emulator, seeds: Iterable[Seed]) -> list[Seed]:
 def check(emulator: Emulator, seeds: Sequence[Seed], now: datetime) -> None:
     """Ask the API whether everything is there with its date. Raises FillingError."""
     s3 = client(emulator, "s3")
-    for bucket in sorted({seed.bucket for seed in seeds}):
-        meant = Counter((seed.id, date_of(seed, now)) for seed in seeds if seed.bucket == bucket)
+    for bucket in sorted({seed.store for seed in seeds}):
+        meant = Counter((seed.id, date_of(seed, now)) for seed in seeds if seed.store == bucket)
         found = Counter(dated(s3, bucket))
         wrong = sorted((meant - found) + (found - meant), key=repr)
         if wrong:
@@ -96,7 +96,7 @@ def date_of(seed: Seed, now: datetime) -> datetime:
 
 def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], None]) -> list[Seed]:
     s3 = client(emulator, "s3")
-    for bucket in sorted({seed.bucket for seed in seeds}):
+    for bucket in sorted({seed.store for seed in seeds}):
         s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": emulators.REGION})
     _version(s3)
 
@@ -111,8 +111,8 @@ def _put_all(emulator: Emulator, seeds: Sequence[Seed], on_each: Callable[[], No
 def _batches(seeds: Sequence[Seed]) -> list[Sequence[Seed]]:
     """Seeds for one connection each; few, so that an interrupted demo ends soon. Versions of a key keep their order."""
     now = [seed for seed in seeds if seed.kind is not Kind.UPLOAD]
-    histories = [seed for seed in now if seed.bucket == RECORDS]
-    others = [seed for seed in now if seed.bucket != RECORDS]
+    histories = [seed for seed in now if seed.store == RECORDS]
+    others = [seed for seed in now if seed.store != RECORDS]
     return [histories, *(others[at : at + BATCH] for at in range(0, len(others), BATCH))]
 
 
@@ -123,12 +123,12 @@ def _put(emulator: Emulator, seeds: Iterable[Seed], on_each: Callable[[], None])
         for seed in seeds:
             method = "DELETE" if seed.kind is Kind.MARKER else "PUT"
             tags = {"x-amz-tagging": seed.tags} if seed.tags else {}
-            connection.request(method, quote(f"/{seed.bucket}/{seed.key}"), seed.body, tags)
+            connection.request(method, quote(f"/{seed.store}/{seed.key}"), seed.body, tags)
             reply = connection.getresponse()
             answer = reply.read()
             if reply.status not in (HTTPStatus.OK, HTTPStatus.NO_CONTENT):
                 raise FillingError(f"{seed.key!r} was not stored: {answer.decode()}")
-            version_id = reply.getheader("x-amz-version-id") if seed.bucket in SEVERAL_A_KEY else None
+            version_id = reply.getheader("x-amz-version-id") if seed.store in SEVERAL_A_KEY else None
             filled.append(replace(seed, version_id=version_id))
             on_each()
     return filled
@@ -136,7 +136,7 @@ def _put(emulator: Emulator, seeds: Iterable[Seed], on_each: Callable[[], None])
 
 def _begin_upload(s3: Any, seed: Seed) -> Seed:
     """An upload with its only part, which is never completed."""
-    named = {"Bucket": seed.bucket, "Key": seed.key}
+    named = {"Bucket": seed.store, "Key": seed.key}
     upload_id = s3.create_multipart_upload(**named)["UploadId"]
     s3.upload_part(**named, UploadId=upload_id, PartNumber=1, Body=seed.body)
     return replace(seed, version_id=upload_id)
@@ -151,7 +151,7 @@ def _set_back(folder: Path, seeds: Sequence[Seed], now: datetime) -> None:
     dates: dict[tuple[str, str], list[str]] = {}
     for seed in seeds:
         if seed.kind is not Kind.UPLOAD:
-            dates.setdefault((seed.bucket, seed.key), []).append(f"{date_of(seed, now):%Y-%m-%dT%H:%M:%S.000Z}")
+            dates.setdefault((seed.store, seed.key), []).append(f"{date_of(seed, now):%Y-%m-%dT%H:%M:%S.000Z}")
     for sidecar in folder.rglob(f"*{SIDECAR}"):
         fields = json.loads(sidecar.read_text())
         bucket = sidecar.relative_to(folder).parts[0]

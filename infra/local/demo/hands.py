@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sexton import showing
+from sexton import attributes, showing
 from sexton.aws.table import DynamoTable
 from sexton.item import ItemId, rfc3339
 from sexton.ledger import Ledger
@@ -18,12 +18,15 @@ from sexton.showing import RunView
 
 from infra.local.demo.filling import dated
 from infra.local.demo.gate import Gate
+from infra.local.demo.records import TABLES
 from infra.local.demo.seeds import Meddling, Seed
 from infra.local.stage import Stage
+from infra.local.tables import ID
 
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"  # EventBridge Scheduler fills it in; the emulator does not
 WITHIN = 90.0  # seconds for what takes about ten
 PAUSE = 0.5  # between two looks
+PUT_AT_ONCE = 25  # records, in one BatchWriteItem
 KEEP = {"TagSet": [{"Key": "class", "Value": "scratch"}, {"Key": "keep", "Value": "yes"}]}
 ENDED = (RunState.COMPLETED, RunState.INVALIDATED, RunState.REPORTED, RunState.AWAITING_APPROVAL)
 
@@ -33,14 +36,25 @@ class DemoError(Exception):
 
 
 class Hands:
-    """Starts runs as the schedules do, meddles with objects, ticks and waits."""
+    """Fills tables, starts runs as the schedules do, meddles with objects and records, ticks and waits."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._functions = stage.client("lambda")
         self._sqs = stage.client("sqs")
         self._s3 = stage.client("s3")
-        self.ledger = Ledger(DynamoTable(stage.client("dynamodb"), stage.outputs["LedgerTableName"]))
+        self._dynamodb = stage.client("dynamodb")
+        self.ledger = Ledger(DynamoTable(self._dynamodb, stage.outputs["LedgerTableName"]))
+
+    def put_records(self, seeds: Sequence[Seed]) -> None:
+        """Put every record into its table. Raises DemoError where the emulator does not take them all."""
+        for at in range(0, len(seeds), PUT_AT_ONCE):
+            puts: dict[str, list[dict[str, Any]]] = {}
+            for seed in seeds[at : at + PUT_AT_ONCE]:
+                puts.setdefault(seed.store, []).append({"PutRequest": {"Item": seed.record}})
+            left = self._dynamodb.batch_write_item(RequestItems=puts)["UnprocessedItems"]
+            if left:
+                raise DemoError(f"the emulator did not take {left}")
 
     def start_all(self, at: datetime) -> dict[str, str]:
         """Invoke discovery with each policy's own schedule input, the time filled in; run ids by policy."""
@@ -59,17 +73,21 @@ class Hands:
         self._map_worker(True)
 
     def meddle(self, seeds: Iterable[Seed], gate: Gate) -> None:
-        """Do to each object what is to happen to it between plan and removal."""
+        """Do to each object or record what is to happen to it between plan and removal."""
         does: Mapping[Meddling, Callable[[Seed], object]] = {
             Meddling.REWRITE: lambda seed: self._s3.put_object(**_named(seed), Body=b"new content\n"),
             Meddling.RETOUCH: lambda seed: self._s3.put_object(**_named(seed), Body=seed.body),
             Meddling.REMOVE: lambda seed: self._s3.delete_object(**_named(seed)),
-            Meddling.SEAL: lambda seed: self._s3.put_bucket_policy(Bucket=seed.bucket, Policy=json.dumps(gate.policy)),
+            Meddling.SEAL: lambda seed: self._s3.put_bucket_policy(Bucket=seed.store, Policy=json.dumps(gate.policy)),
             Meddling.RETAG: lambda seed: self._s3.put_object_tagging(**_named(seed), Tagging=KEEP),
             Meddling.HOLD: lambda seed: self._s3.put_object_legal_hold(
                 **_named(seed), VersionId=seed.version_id, LegalHold={"Status": "ON"}
             ),
             Meddling.COMPLETE: self._complete,
+            Meddling.AMEND: lambda seed: self._dynamodb.put_item(TableName=seed.store, Item=seed.becomes),
+            Meddling.DROP: lambda seed: self._dynamodb.delete_item(
+                TableName=seed.store, Key=attributes.parse(seed.key)
+            ),
         }
         for seed in seeds:
             if seed.meddling is not None:
@@ -100,9 +118,13 @@ class Hands:
                 return dead_letters
         raise AssertionError("unreachable")
 
-    def contents(self, bucket: str) -> list[ItemId]:
-        """Everything that lies in a bucket."""
-        return [item_id for item_id, _ in dated(self._s3, bucket)]
+    def contents(self, store: str) -> list[ItemId]:
+        """Everything that lies in a bucket, or in a table: there keys with all attributes."""
+        if store not in TABLES:
+            return [item_id for item_id, _ in dated(self._s3, store)]
+        pages = self._dynamodb.get_paginator("scan").paginate(TableName=store)
+        found = [record for page in pages for record in page["Items"]]
+        return [(attributes.canonical({ID: record[ID]}), attributes.canonical(record)) for record in found]
 
     def _schedule_inputs(self) -> Iterator[str]:
         scheduler = self._stage.client("scheduler")
@@ -139,7 +161,7 @@ class Hands:
 
 
 def _named(seed: Seed) -> dict[str, str]:
-    return {"Bucket": seed.bucket, "Key": seed.key}
+    return {"Bucket": seed.store, "Key": seed.key}
 
 
 def _looks(failure: str) -> Iterator[None]:

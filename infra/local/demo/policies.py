@@ -14,7 +14,7 @@ import yaml
 from infra.local.stage import ROOT
 
 EXAMPLES = ROOT / "policies"
-ENFORCED = ("versions-purge", "scratch-tags", "incoming-abort")
+ENFORCED = ("versions-purge", "scratch-tags", "incoming-abort", "reminders-delete", "quotes-delete")
 AT_ONCE = {"mode": "enforce", "approval": "none", "recovery": "none"}
 
 

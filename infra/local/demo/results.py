@@ -30,15 +30,17 @@ WHY = {
     Fate.EXCLUDED: "kept: excluded by the policy",
     Fate.NOT_SELECTED: "kept: not what the policy selects",
     Fate.UNREADABLE_DATE: "kept: no date to be read in its key",
+    Fate.UNREADABLE: "kept: unreadable, no deadline in its timestamp",
     Fate.CURRENT: "kept: the current version of its key",
     Fate.KEPT_LATEST: "kept: one of the newest behind the current",
     Fate.OUTSIDE: "kept: not even listed, outside the prefixes",
     Fate.COMPLETE: "kept: not even listed, an object and no upload",
+    Fate.NOT_DUE: "kept: not even found, due after the cutoff",
 }
 
 
 def show(console: Console, ended: Ended, seeds: Sequence[Seed]) -> None:
-    """The tables: runs, objects by fate, dead letters, books."""
+    """The tables: runs, objects and records by fate, dead letters, books."""
     console.print()
     console.print(_runs(ended.views.values()))
     console.print(_objects(ended, seeds))
@@ -53,9 +55,8 @@ def show_surprises(console: Console, surprises: Sequence[str]) -> None:
     for text in surprises:
         _line(console, f"NOT AS EXPECTED  {text}", "bold red")
     if not surprises:
-        _line(
-            console, "Every object ended as expected: ledger, evidence and buckets were compared with what was put in."
-        )
+        compared = "ledger, evidence, buckets and tables were compared with what was put in."
+        _line(console, f"Every object and record ended as expected: {compared}")
 
 
 def show_ways_on(console: Console, folder: Path, bucket: str, run_id: str, stays: bool) -> None:
@@ -84,12 +85,12 @@ def _runs(views: Iterable[RunView]) -> Table:
 
 
 def _objects(ended: Ended, seeds: Sequence[Seed]) -> Table:
-    """What became of every object, as found: counts from the ledger and the buckets, examples from what was put in."""
-    table = _table("Objects", "policy", "objects", "what became of them, and why", "for example")
-    for bucket, policy in POLICIES.items():
-        view, here = ended.views[policy], [seed for seed in seeds if seed.bucket == bucket]
-        there = set(ended.contents[bucket])
-        counts = _found(view, Counter[str](seed.fate for seed in here if not seed.fate.listed and seed.id in there))
+    """What became of everything, as found: counts from ledger, buckets and tables, examples from what was put in."""
+    table = _table("Objects and records", "policy", "count", "what became of them, and why", "for example")
+    for store, policy in POLICIES.items():
+        view, here = ended.views[policy], [seed for seed in seeds if seed.store == store]
+        there = set(ended.contents[store])
+        counts = _found(view, Counter[str](seed.fate for seed in here if not seed.fate.listed and seed.left in there))
         for fate in Fate:
             if counts[fate]:
                 example = next((seed.key for seed in reversed(here) if seed.fate is fate), "")
@@ -113,7 +114,7 @@ def _found(view: RunView, unlisted: Counter[str]) -> Counter[str]:
 
 def _dead(dead: Sequence[Job], dead_letters: int) -> Table:
     table = _table(
-        f"Dead letters (in the queue, moved there by SQS: {dead_letters})", "job", "what S3 said", "next action"
+        f"Dead letters (in the queue, moved there by SQS: {dead_letters})", "job", "what was said", "next action"
     )
     for job in dead:
         said = f"{escaped(job.first_key)}\n{job.reason} ({job.reason_class}): {escaped(job.summary or '')}"
@@ -129,7 +130,7 @@ def _books(view: RunView) -> str:
 
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", expand=False)
-    numbers = {"objects", "scanned", "planned", "deleted", "skipped", "dead"}
+    numbers = {"count", "scanned", "planned", "deleted", "skipped", "dead"}
     for name in columns:
         whole = name in ("policy", "job")
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=whole)

@@ -1,6 +1,7 @@
 """What the buckets are filled with, and what must become of each object.
 
-The fates are written down here by hand, beside each group; nothing in this module asks Sexton.
+The fates are written down here by hand, beside each group; nothing in this module asks Sexton. Of the tables that is
+in `records.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from enum import Enum, StrEnum, auto
 
+from sexton.attributes import Attributes, canonical
 from sexton.item import ItemId
 
 LOGS, EXPORTS, UPLOADS = "sexton-demo-logs", "sexton-demo-exports", "sexton-demo-uploads"
@@ -20,7 +22,7 @@ LONGEST_KEY = 1024  # bytes, S3's limit
 
 
 class Fate(StrEnum):
-    """What must become of an object. The names with a colon are outcomes as the evidence counts them."""
+    """What must become of an object or a record. The names with a colon are outcomes as the evidence counts them."""
 
     DELETED = "deleted"
     CHANGED = "skipped:changed"
@@ -33,10 +35,12 @@ class Fate(StrEnum):
     EXCLUDED = "excluded"
     NOT_SELECTED = "not_selected"
     UNREADABLE_DATE = "unreadable_date"
+    UNREADABLE = "unreadable"  # a record whose timestamp cannot be read
     CURRENT = "current_version"
     KEPT_LATEST = "kept_latest"
     OUTSIDE = "outside"  # under no policy's prefixes: never even listed
     COMPLETE = "complete"  # an object, where the policy is about uploads: not listed either
+    NOT_DUE = "not_due"  # a record past the cutoff, where a query ends
 
     @property
     def recorded(self) -> bool:
@@ -45,22 +49,22 @@ class Fate(StrEnum):
 
     @property
     def in_plan(self) -> bool:
-        """Whether the object is an item of a plan."""
+        """Whether it is an item of a plan."""
         return self.recorded or self in (Fate.DEAD, Fate.PLANNED)
 
     @property
     def listed(self) -> bool:
         """Whether the planner comes to see it."""
-        return self not in (Fate.OUTSIDE, Fate.COMPLETE)
+        return self not in (Fate.OUTSIDE, Fate.COMPLETE, Fate.NOT_DUE)
 
     @property
     def stays(self) -> bool:
-        """Whether the object is there at the end."""
+        """Whether it is there at the end."""
         return self not in (Fate.DELETED, Fate.ABSENT)
 
 
 class Meddling(StrEnum):
-    """What happens to an object after the plan stands and before the worker looks."""
+    """What happens to an object or a record after the plan stands and before the worker looks."""
 
     REWRITE = "rewritten"
     RETOUCH = "the same bytes again"
@@ -69,24 +73,28 @@ class Meddling(StrEnum):
     RETAG = "tagged"
     HOLD = "put under legal hold"
     COMPLETE = "completed"
+    AMEND = "amended in its table"
+    DROP = "dropped from its table"
 
 
 class Kind(Enum):
-    """What lies in a bucket."""
+    """What lies in a bucket or a table."""
 
     OBJECT = auto()
     MARKER = auto()  # a delete marker
     UPLOAD = auto()  # an incomplete multipart upload
+    RECORD = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
     """One object, last modified `days` ago. Those of one key are its versions, the oldest first.
 
-    `tags` are as a URL's query has them. `version_id`, of a version or an upload, is known once it was put in.
+    `tags` are as a URL's query has them. `version_id`, of a version or an upload, is known once it was put in. Of a
+    record it is the deadline; `record` are its attributes, and `becomes` what they are at the end, if others.
     """
 
-    bucket: str
+    store: str
     key: str
     days: int
     fate: Fate
@@ -94,6 +102,8 @@ class Seed:
     kind: Kind = Kind.OBJECT
     tags: str = ""
     version_id: str | None = None
+    record: Attributes | None = None
+    becomes: Attributes | None = None
 
     @property
     def body(self) -> bytes:
@@ -108,15 +118,17 @@ class Seed:
 
     @property
     def id(self) -> ItemId:
-        """What tells it from everything else in its bucket."""
+        """What tells it from everything else in its bucket or table."""
         return self.key, self.version_id
 
     @property
     def left(self) -> ItemId | None:
-        """What of it is there at the end; a completed upload became an object."""
+        """What of it is there at the end: of a record all attributes; a completed upload became an object."""
         if self.meddling is Meddling.COMPLETE:
             return self.key, None
-        return self.id if self.fate.stays else None
+        if not self.fate.stays:
+            return None
+        return (self.key, canonical(self.becomes or self.record)) if self.record else self.id
 
 
 # Each is one that some deletion script has stumbled over.
@@ -248,7 +260,7 @@ def _begun(pattern: str, count: int, days: range, fate: Fate) -> Iterator[Seed]:
     return (replace(seed, kind=Kind.UPLOAD) for seed in _many(pattern, count, days, fate, INCOMING))
 
 
-def _many(pattern: str, count: int, days: range, fate: Fate, bucket: str = LOGS) -> Iterator[Seed]:
+def _many(pattern: str, count: int, days: range, fate: Fate, store: str = LOGS) -> Iterator[Seed]:
     """Numbered objects, their ages spread over `days`."""
     for number in range(count):
-        yield Seed(bucket, pattern.format(number), days[number * len(days) // count], fate)
+        yield Seed(store, pattern.format(number), days[number * len(days) // count], fate)

@@ -22,6 +22,7 @@ from infra.local.demo import policies as examples
 from infra.local.demo.checking import POLICIES, Ended
 from infra.local.demo.gate import Gate
 from infra.local.demo.hands import DemoError, Hands
+from infra.local.demo.records import TABLES, records
 from infra.local.demo.screen import Screen
 from infra.local.demo.seeds import SEALED, Fate, Kind, Seed, seeds
 from infra.local.emulator import Emulator
@@ -47,14 +48,17 @@ class Story:
         with self._emulator(account) as (emulator, gate):
             objects = self._restore(emulator, gate, objects)
             stage = self._deploy(emulator)
-            ended = self._run(Hands(stage), stage, gate, objects)
-            results.show(self.screen.console, ended, objects)
+            hands = Hands(stage)
+            everything = [*objects, *self._fill_tables(hands)]
+            ended = self._run(hands, stage, gate, everything)
+            results.show(self.screen.console, ended, everything)
             run_id = ended.views[ENFORCING].run_id
-            yield stage, run_id, checking.surprises(ended, objects) + self._ask(stage, run_id, objects)
+            yield stage, run_id, checking.surprises(ended, everything) + self._ask(stage, run_id, objects)
 
     def _fill(self, objects: Sequence[Seed]) -> tuple[str, list[Seed]]:
         total = sum(seed.kind is not Kind.UPLOAD for seed in objects)
-        with self.screen.step(f"Fill {len(POLICIES)} buckets through the S3 API") as step:
+        buckets = {seed.store for seed in objects}
+        with self.screen.step(f"Fill {len(buckets)} buckets through the S3 API") as step:
             done = iter(range(1, total + 1))
             filled = filling.fill(self.work, objects, self.now, lambda: step.at(next(done), total))
             step.says(f"{total:,} objects, up to {max(seed.days for seed in objects)} days old")
@@ -71,7 +75,7 @@ class Story:
     @contextlib.contextmanager
     def _emulator(self, account: str) -> Iterator[tuple[Emulator, Gate]]:
         """The demo's own emulator, its S3 behind the gate for the functions."""
-        with gates.running(SEALED.bucket, SEALED.key) as gate:
+        with gates.running(SEALED.store, SEALED.key) as gate:
             extra = {**filling.KEEPING, "AWS_ENDPOINT_URL_S3": gate.endpoint}
             with emulators.running(self.work, extra, account) as emulator:
                 gate.upstream = emulator.port
@@ -86,6 +90,13 @@ class Story:
             step.says(f"stack {stage.stack}; enforced without a person: {', '.join(examples.ENFORCED)}")
         return stage
 
+    def _fill_tables(self, hands: Hands) -> Sequence[Seed]:
+        found = records(self.now)
+        with self.screen.step(f"Fill {len(TABLES)} tables") as step:
+            hands.put_records(found)
+            step.says(f"{len(found):,} records")
+        return found
+
     def _run(self, hands: Hands, stage: Stage, gate: Gate, objects: Sequence[Seed]) -> Ended:
         with hands.worker_held_back():
             runs = self._start(hands)
@@ -97,7 +108,7 @@ class Story:
         evidence.keep(stage, self.kept / "evidence")
         return Ended(
             views=views,
-            contents={bucket: hands.contents(bucket) for bucket in POLICIES},
+            contents={store: hands.contents(store) for store in POLICIES},
             dead=[job for run_id in runs.values() for job in hands.ledger.jobs(run_id) if job.state is JobState.DEAD],
             dead_letters=dead_letters,
             evidence=self.kept / "evidence",
@@ -126,13 +137,13 @@ class Story:
                     step.at(view.finished, view.planned)
 
             view = hands.watch(run_id, looked)
-            step.says(f"{view.state}; planned {view.planned:,} of {view.scanned:,} objects")
+            step.says(f"{view.state}; planned {view.planned:,} of {view.scanned:,}")
             return view
 
     def _ask(self, stage: Stage, run_id: str, objects: Sequence[Seed]) -> list[str]:
         """Ask the command line what it knows; returns the commands that failed."""
         rewritten = next(seed for seed in objects if seed.fate is Fate.CHANGED)
-        asked = (("explain", f"s3://{rewritten.bucket}/{rewritten.key}"), ("verify", run_id))
+        asked = (("explain", f"s3://{rewritten.store}/{rewritten.key}"), ("verify", run_id))
         return [failed for words in asked if (failed := self._sexton(stage, *words))]
 
     def _sexton(self, stage: Stage, *words: str) -> str | None:

@@ -1,0 +1,96 @@
+"""What the tables are filled with, and what must become of each record: a carrier's reminders, and its old quotes.
+
+The fates are written down here by hand, beside each group; nothing in this module asks Sexton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sexton.attributes import Attributes, canonical
+from sexton.item import rfc3339
+
+from infra.local.demo.seeds import Fate, Kind, Meddling, Seed
+
+REMINDERS, QUOTES = "sexton-demo-reminders", "sexton-demo-quotes"
+TABLES = (REMINDERS, QUOTES)
+
+
+def records(now: datetime) -> list[Seed]:
+    """Every record of the demo."""
+    return [*_reminders(now), *_meddled(now), *_quotes(now)]
+
+
+def _reminders(now: datetime) -> Iterator[Seed]:
+    """The policy reminders-delete: a month after the deadline, by months, but not what is disputed.
+
+    The days around the cutoff are left out: what a calendar month is is not worked out here again.
+    """
+    for number in range(150):
+        yield _reminder(now, f"renew-{number:04}", 33 + number, Fate.DELETED)
+    for number in range(40):
+        yield _reminder(now, f"renew-soon-{number:04}", 25 - 2 * number, Fate.NOT_DUE)
+    for number in range(10):
+        yield _reminder(now, f"renew-disputed-{number:04}", 40 + number, Fate.NOT_SELECTED, state="disputed")
+    for number in range(6):  # as if they were due in January 1970
+        yield _reminder(now, f"renew-in-seconds-{number:04}", 40 + number, Fate.UNREADABLE, in_second=1)
+
+
+def _meddled(now: datetime) -> Iterator[Seed]:
+    """And what changes between plan and removal: a deadline put off, a reminder sent, one that is gone."""
+    put_off = _reminder(now, "renew-put-off", 60, Fate.CHANGED)
+    later = {"deadline": {"N": _epoch(now + timedelta(days=60), 1000)}, "version": {"N": "2"}}
+    yield _amended(put_off, later)
+    yield _amended(_reminder(now, "renew-counted-up", 61, Fate.CHANGED), {"version": {"N": "2"}})
+    yield replace(_reminder(now, "renew-dropped", 62, Fate.ABSENT), meddling=Meddling.DROP)
+
+
+def _quotes(now: datetime) -> Iterator[Seed]:
+    """The policy quotes-delete: ninety days after the last day on which they could be accepted."""
+    for number in range(120):
+        yield _quote(f"quote-{number:04}", 91 + number, Fate.DELETED, now - timedelta(days=91 + number))
+    for number in range(30):
+        yield _quote(f"quote-open-{number:04}", number, Fate.YOUNGER, now - timedelta(days=number))
+    unreadable = {
+        "by-hand": {"S": "30.06.2025"},
+        "no-zone": {"S": "2025-06-30T18:00:00"},
+        "a-number": {"N": "1751306400000"},
+        "no-such-day": {"S": "2025-06-31T18:00:00Z"},
+    }
+    for name, value in unreadable.items():
+        record = {"id": {"S": f"quote-{name}"}, "valid_until": value}
+        yield _seed(QUOTES, record, 90, Fate.UNREADABLE, None)
+    yield _seed(QUOTES, {"id": {"S": "quote-without-an-end"}}, 90, Fate.UNREADABLE, None)
+
+
+def _reminder(now: datetime, name: str, days: int, fate: Fate, state: str = "sent", in_second: int = 1000) -> Seed:
+    """A reminder whose deadline was so many days ago, in units of which there are so many in a second."""
+    deadline = now - timedelta(days=days)
+    record = {
+        "id": {"S": name},
+        "month": {"S": f"{deadline:%Y-%m}"},
+        "deadline": {"N": _epoch(deadline, in_second)},
+        "state": {"S": state},
+        "version": {"N": "1"},
+    }
+    return _seed(REMINDERS, record, days, fate, None if fate is Fate.UNREADABLE else deadline)
+
+
+def _quote(name: str, days: int, fate: Fate, valid_until: datetime) -> Seed:
+    return _seed(QUOTES, {"id": {"S": name}, "valid_until": {"S": rfc3339(valid_until)}}, days, fate, valid_until)
+
+
+def _seed(table: str, record: Attributes, days: int, fate: Fate, deadline: datetime | None) -> Seed:
+    key = canonical({"id": record["id"]})
+    version_id = rfc3339(deadline) if deadline else None
+    return Seed(table, key, days, fate, kind=Kind.RECORD, version_id=version_id, record=record)
+
+
+def _amended(seed: Seed, attributes: Attributes) -> Seed:
+    return replace(seed, meddling=Meddling.AMEND, becomes={**(seed.record or {}), **attributes})
+
+
+def _epoch(at: datetime, in_second: int) -> str:
+    return str(round(at.timestamp() * in_second))
