@@ -12,20 +12,13 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
+from sexton.grants import WRITE_TABLE_KEY
 
 READ = ("kms:Decrypt",)
 # Writing takes a data key, and SQS and S3 look at the one that they still have.
 WRITE = ("kms:Decrypt", "kms:GenerateDataKey")
 # DynamoDB encrypts in the name of whoever reads or writes.
-TABLE = (
-    "kms:Decrypt",
-    "kms:DescribeKey",
-    "kms:Encrypt",
-    "kms:GenerateDataKey",
-    "kms:GenerateDataKeyWithoutPlaintext",
-    "kms:ReEncryptFrom",
-    "kms:ReEncryptTo",
-)
+TABLE = WRITE_TABLE_KEY
 
 
 class Key(Construct):
@@ -45,6 +38,12 @@ def grant_look(role: iam.IRole, arns: Iterable[str]) -> None:
     """Let a role look at objects that are encrypted with keys of others; each key is in its bucket's region."""
     for arn in arns:
         _grant(role, arn, READ, f"s3.{arn.split(':')[3]}.amazonaws.com")
+
+
+def grant_tables(role: iam.IRole, arns: Iterable[str], *actions: str) -> None:
+    """Let a role use the keys of others that tables with records are encrypted with; each is in its table's region."""
+    for arn in arns:
+        _grant(role, arn, actions, f"dynamodb.{arn.split(':')[3]}.amazonaws.com")
 
 
 def _grant(role: iam.IRole, arn: str, actions: Iterable[str], service: str) -> None:

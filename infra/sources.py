@@ -8,10 +8,13 @@ from enum import StrEnum
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from sexton.bucket_policy import literal
+from sexton.elsewhere import sessions_of
+from sexton.grants import DISCOVERY, READ_TABLE_KEY, RECONCILER, WORKER, WRITE_TABLE_KEY
 from sexton.policy import Policy
 from sexton.record_source import RecordSource
 
 from infra import review
+from infra.key import grant_tables
 
 
 class Kind(StrEnum):
@@ -44,17 +47,43 @@ class Tables:
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._sources = [policy.source for policy in policies if isinstance(policy.source, RecordSource)]
 
+    @property
+    def _reached(self) -> list[RecordSource]:
+        """Those that the functions' roles reach themselves, without assuming another."""
+        return [source for source in self._sources if not source.role_arn]
+
+    def grant_keys(self, discovery: iam.IRole, arns: Sequence[str]) -> None:
+        """Read what is encrypted with these keys."""
+        grant_tables(discovery, arns if self._reached else (), *READ_TABLE_KEY)
+
+    def grant_keys_to_remove(self, worker: iam.IRole, reconciler: iam.IRole, arns: Sequence[str]) -> None:
+        """Remove what is encrypted with them; look again at it where `grant_observe` lets."""
+        grant_tables(worker, arns if self._reached else (), *WRITE_TABLE_KEY)
+        followed = any(source.elsewhere for source in self._reached)
+        grant_tables(reconciler, arns if followed else (), *READ_TABLE_KEY)
+
     def grant_plan(self, discovery: iam.IRole) -> None:
         """See how the tables are keyed; query the indexes that are named, scan what is to be scanned."""
-        _grant(discovery, ["dynamodb:DescribeTable"], _table_arns(source.table for source in self._sources))
-        queried = {f"{s.table}/index/{s.index}" if s.index else s.table for s in self._sources if not s.scan}
-        _grant(discovery, ["dynamodb:Query"], _table_arns(queried))
-        _grant(discovery, ["dynamodb:Scan"], _table_arns(source.table for source in self._sources if source.scan))
+        queried, scanned = ([s for s in self._reached if bool(s.scan) is scan] for scan in (False, True))
+        _grant(discovery, ["dynamodb:DescribeTable"], _arns(self._reached))
+        _grant(
+            discovery, ["dynamodb:Query"], sorted({_table_arn(s, f"/index/{s.index}" * bool(s.index)) for s in queried})
+        )
+        _grant(discovery, ["dynamodb:Scan"], _arns(scanned))
 
     def grant_remove(self, worker: iam.IRole) -> None:
-        """Read single records again, and remove them. What has no outcome was not removed: nobody else looks."""
-        actions = ["dynamodb:BatchGetItem", "dynamodb:DeleteItem"]
-        _grant(worker, actions, _table_arns(source.table for source in self._sources))
+        """Read single records again, and remove them."""
+        _grant(worker, ["dynamodb:BatchGetItem", "dynamodb:DeleteItem"], _arns(self._reached))
+
+    def grant_observe(self, reconciler: iam.IRole) -> None:
+        """Read single records of other regions again; beside the ledger nothing is removed without an outcome."""
+        _grant(reconciler, ["dynamodb:BatchGetItem"], _arns(s for s in self._reached if s.elsewhere))
+
+    def grant_assume(self, role: iam.IRole, function: str) -> None:
+        """Assume the roles that the policies name, under the names of this function's sessions and no other."""
+        conditions = {"StringLike": {"sts:RoleSessionName": [sessions_of(function)]}}
+        assumed = {source.role_arn for source in self._sources if source.role_arn}
+        _grant(role, ["sts:AssumeRole"], sorted(assumed), conditions)
 
 
 class Sources:
@@ -70,10 +99,16 @@ class Sources:
         """Only what policies that enforce are about: nothing else may ever be removed."""
         return Sources([policy for policy in self._all if policy.mode == "enforce"])
 
+    @property
+    def tables(self) -> Tables:
+        """The tables among them."""
+        return self._tables
+
     def grant_plan(self, discovery: iam.IRole) -> None:
         """List what may be planned, and tell whether the bucket is versioned. Nothing of it can delete."""
         self._grant_list(discovery)
         self._grant_tags(discovery)
+        self._tables.grant_assume(discovery, DISCOVERY)
         _grant(discovery, ["s3:GetBucketVersioning"], _bucket_arns(_scopes(self._policies)))
         self._tables.grant_plan(discovery)
 
@@ -97,6 +132,12 @@ class Sources:
         _grant(worker, READ_LOCKS, _object_arns(purged))
         _grant(worker, ["s3:GetBucketObjectLockConfiguration"], _bucket_arns(purged))
         self._tables.grant_remove(worker)
+        self._tables.grant_assume(worker, WORKER)
+
+    def grant_follow(self, reconciler: iam.IRole) -> None:
+        """Look what became of removals whose replies were lost, where that takes rights of its own."""
+        self._tables.grant_observe(reconciler)
+        self._tables.grant_assume(reconciler, RECONCILER)
 
     def _of(self, kind: Kind) -> Scopes:
         return _scopes(p for p in self._policies if _kind(p) is kind)
@@ -160,5 +201,10 @@ def _object_arns(scopes: Scopes) -> list[str]:
     return [f"{_bucket_arn(bucket)}/{literal(prefix)}*" for bucket, prefixes in scopes.items() for prefix in prefixes]
 
 
-def _table_arns(names: Iterable[str]) -> list[str]:
-    return [f"arn:{Aws.PARTITION}:dynamodb:{Aws.REGION}:{Aws.ACCOUNT_ID}:table/{name}" for name in sorted(set(names))]
+def _arns(sources: Iterable[RecordSource]) -> list[str]:
+    return sorted({_table_arn(source) for source in sources})
+
+
+def _table_arn(source: RecordSource, below: str = "") -> str:
+    region = source.elsewhere.region if source.elsewhere else Aws.REGION
+    return f"arn:{Aws.PARTITION}:dynamodb:{region}:{Aws.ACCOUNT_ID}:table/{source.table}{below}"

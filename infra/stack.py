@@ -142,6 +142,7 @@ class SextonStack(Stack):
         self.ledger.grant_keep(reconciler)
         self.evidence.grant_reconcile(reconciler)
         sources.grant_observe(reconciler)
+        sources.enforced.grant_follow(reconciler)
         widget = self.dashboard.widget.role
         self.ledger.grant_look(widget)
         self.evidence.grant_look(widget)
@@ -149,6 +150,8 @@ class SextonStack(Stack):
         self.evidence.deny_deletion([*(each.role for each in (*self.functions.all, *self.control.all)), widget])
         for observer in (worker, reconciler, widget):
             grant_look(observer, self._settings.source_kms_key_arns)
+        sources.tables.grant_keys(discovery, self._settings.source_kms_key_arns)
+        sources.enforced.tables.grant_keys_to_remove(worker, reconciler, self._settings.source_kms_key_arns)
         EventBus.from_event_bus_name(self, "Bus", config.EVENT_BUS).grant_put_events_to(reconciler)
 
     def _grant_control(self, schedules: Schedules) -> None:

@@ -10,6 +10,7 @@ from sexton.aws.logs import raising_redacted, redacting_logger
 from sexton.aws.policies import deployed
 from sexton.discovering import Discovering
 from sexton.dispatch import Dispatching
+from sexton.grants import DISCOVERY
 from sexton.ledger import Ledger
 from sexton.planning import Planning
 from sexton.starting import Starting
@@ -21,7 +22,7 @@ logger = redacting_logger()
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, object]:
     """Answers `{"run_id", "state", "created", "skipped"}`, or `{"error": {"code", "message"}}` for a refused event."""
-    settings, wiring = wired()
+    settings, wiring = wired(DISCOVERY)
     ledger, evidence, left = Ledger(wiring.table()), wiring.evidence(), time_left(context)
     policies = deployed(settings)
     return Discovering(

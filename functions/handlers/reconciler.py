@@ -9,6 +9,7 @@ from sexton.aws.edge import clock, event_log, time_left, token, wired
 from sexton.aws.logs import raising_redacted, redacting_logger
 from sexton.aws.policies import deployed
 from sexton.closing import Closing
+from sexton.grants import RECONCILER
 from sexton.ledger import Ledger
 from sexton.reconcile import Reconciling
 
@@ -19,7 +20,7 @@ logger = redacting_logger()
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, bool]:
     """One tick. Raises when some run could not be attended to, so that the function's error alarm tells."""
-    settings, wiring = wired()
+    settings, wiring = wired(RECONCILER)
     ledger, evidence, log, left = Ledger(wiring.table()), wiring.evidence(), event_log(logger), time_left(context)
     Reconciling(
         ledger=ledger,

@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.aws.edge import wired
 from sexton.aws.logs import raising_redacted
 from sexton.canary import FaultyTarget
+from sexton.grants import WORKER
 from sexton.policy import Policy
 from sexton.run import Run
 from sexton.target import AnyTarget, AtomicTarget
@@ -25,7 +26,7 @@ from handlers.worker import logger, work_all
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """As the worker's, with faults."""
-    _, wiring = wired()
+    _, wiring = wired(WORKER)
 
     def target(policy: Policy, run: Run) -> AnyTarget:
         found = wiring.target(policy, run)

@@ -9,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.aws.edge import clock, event_log, jitter, time_left, token, wired
 from sexton.aws.logs import raising_redacted, redacting_logger
 from sexton.aws.policies import deployed
+from sexton.grants import WORKER
 from sexton.instant import from_ms
 from sexton.ledger import Ledger
 from sexton.policy import Policy
@@ -23,7 +24,7 @@ logger = redacting_logger()
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, list[dict[str, str]]]:
     """Answers with the messages that are kept, in Lambda's form for partial batch failures."""
-    _, wiring = wired()
+    _, wiring = wired(WORKER)
     return work_all(event, context, wiring.target)
 
 
@@ -31,7 +32,7 @@ def work_all(
     event: dict[str, Any], context: LambdaContext, target: Callable[[Policy, Run], AnyTarget]
 ) -> dict[str, list[dict[str, str]]]:
     """Work on each message of a batch, with this target."""
-    settings, wiring = wired()
+    settings, wiring = wired(WORKER)
     working = Working(
         ledger=Ledger(wiring.table()),
         evidence=wiring.evidence(),

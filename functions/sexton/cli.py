@@ -107,17 +107,18 @@ def policy_check(
 
 
 def _grants(policies: Sequence[Policy], stack: str, *, as_json: bool) -> None:
-    from sexton import cli_policies
-    from sexton.bucket_policy import PLACEHOLDERS, for_other_accounts
+    from sexton import bucket_policy, cli_policies, table_role
     from sexton.cli_output import put_json, say
 
-    found = for_other_accounts(policies, roles(stack) if stack else PLACEHOLDERS)
+    own = roles(stack) if stack else bucket_policy.PLACEHOLDERS
+    buckets, tables = (each.for_other_accounts(policies, own) for each in (bucket_policy, table_role))
     if as_json:
-        put_json(found)
-    elif found:
-        _show(cli_policies.bucket_policies(found))
+        put_json([*buckets, *tables])
+    elif buckets or tables:
+        _show(cli_policies.bucket_policies(buckets))
+        _show(cli_policies.table_roles(tables))
     else:
-        say("no policy is about a bucket of another account: the rights of the stack's own roles are enough")
+        say("no policy is about a bucket or table elsewhere: the rights of the stack's own roles are enough")
 
 
 @run_app.command("list")

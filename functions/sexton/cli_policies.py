@@ -9,6 +9,7 @@ from sexton.bucket_policy import BucketPolicy
 from sexton.cli_output import facts
 from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
+from sexton.table_role import TableRole
 from sexton.wording import in_words
 
 if TYPE_CHECKING:
@@ -40,4 +41,14 @@ def bucket_policies(found: Sequence[BucketPolicy]) -> Iterator[RenderableType]:
     for each in found:
         yield facts((("bucket", each.bucket), ("account", each.account)))
         yield each.to_json()
+        yield ""
+
+
+def table_roles(found: Sequence[TableRole]) -> Iterator[RenderableType]:
+    """What the owner of each role makes: whom it trusts, what it may, and what besides where a table has a key."""
+    for each in found:
+        yield facts((("role", each.role_arn), ("account", each.account)))
+        for name, what, policy in each.to_json():
+            yield facts(((name, what),))
+            yield policy
         yield ""

@@ -21,7 +21,7 @@ from sexton.outcome import Ending
 from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Stores
 from sexton.reading import kept_policy, read_part
-from sexton.records import Records
+from sexton.records import ListedRecords
 from sexton.retain import cutoff
 from sexton.run import WAITING, Run
 from sexton.showing import known_policies
@@ -158,7 +158,7 @@ class Explaining:
 
     def _record_of(self, policy: Policy, key: str) -> Item | None:
         target = target_of(policy, self.stores, self.clock())
-        return target.at_key(key) if isinstance(target, Records) else None
+        return target.at_key(key) if isinstance(target, ListedRecords) else None
 
     def _account(self, about: Address) -> str | None:
         """Whose bucket it is by the deployed policies, which agree on it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sexton.elsewhere import session_name
 from sexton.policy import Policy
 from sexton.record_source import RecordSource
 
@@ -19,6 +20,17 @@ READ_ROWS = ("dynamodb:GetItem", "dynamodb:Query")
 USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 READ_LOCKS = ("s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegalHold")
 WRITE_ROWS = ("dynamodb:UpdateItem",)
+ASSUME = ("sts:AssumeRole",)
+# Of a customer's key that a table is encrypted with: DynamoDB uses it in the name of whoever reads, or writes.
+READ_TABLE_KEY = ("kms:Decrypt", "kms:DescribeKey")
+WRITE_TABLE_KEY = (
+    *READ_TABLE_KEY,
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +43,13 @@ class Arns:
     discovery: str
     key: str = ""
 
-    def table(self, name: str) -> str:
-        """Of a policy's table: it lies in the account and region of the ledger."""
-        return f"{self.ledger.rpartition('/')[0]}/{name}"
+    def table(self, source: RecordSource) -> str:
+        """Of a policy's table: it lies where the ledger does, unless the policy says otherwise."""
+        _, partition, service, region, account, _ = self.ledger.split(":", 5)
+        place = source.elsewhere
+        if place is not None:
+            region, account = place.region, place.account or account
+        return f"arn:{partition}:{service}:{region}:{account}:table/{source.table}"
 
     def bucket(self, name: str) -> str:
         """Of a policy's bucket: it lies in the partition of the evidence."""
@@ -71,8 +87,9 @@ def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     for policy in policies:
         if isinstance(policy.source, RecordSource):
             changing = ("dynamodb:DeleteItem", "dynamodb:UpdateItem", "dynamodb:PutItem")
-            yield from (Grant(each, changing, arns.table(policy.source.table)) for each in (DISCOVERY, RECONCILER))
-            yield Grant(WORKER, changing[1:], arns.table(policy.source.table))
+            yield from (Grant(each, changing, arns.table(policy.source)) for each in (DISCOVERY, RECONCILER))
+            yield Grant(WORKER, changing[1:], arns.table(policy.source))
+            yield from _borrowed_names(policy.source)
             continue
         for prefix in policy.s3.prefixes:
             within = f"{arns.bucket(policy.s3.bucket)}/{prefix}{EXAMPLE}"
@@ -119,7 +136,11 @@ def _of_evidence(arns: Arns) -> Iterator[Grant]:
 def of_source(arns: Arns, policy: Policy) -> Iterator[Grant]:
     """What a policy takes on its bucket or table."""
     if isinstance(policy.source, RecordSource):
-        yield from of_table(arns.table(policy.source.table), policy.source, policy.mode == "enforce")
+        place = policy.source.elsewhere
+        if place and place.role_arn:
+            yield from of_role(place.role_arn, enforced=policy.mode == "enforce")
+        else:
+            yield from of_table(arns.table(policy.source), policy.source, policy.mode == "enforce")
     else:
         yield from of_bucket(arns.bucket(policy.source.bucket), policy)
 
@@ -133,6 +154,25 @@ def of_table(table: str, source: RecordSource, enforced: bool) -> Iterator[Grant
         yield Grant(DISCOVERY, ("dynamodb:Query",), f"{table}/index/{source.index}" if source.index else table)
     if enforced:
         yield Grant(WORKER, ("dynamodb:BatchGetItem", "dynamodb:DeleteItem"), table)
+    if enforced and source.elsewhere:  # a deletion there can lose its reply, and somebody must look what became of it
+        yield Grant(RECONCILER, ("dynamodb:BatchGetItem",), table)
+
+
+def of_role(role_arn: str, *, enforced: bool) -> Iterator[Grant]:
+    """To assume the role of a table that lies elsewhere, each function under the names of its own sessions."""
+    for function in FUNCTIONS if enforced else (DISCOVERY,):
+        yield Grant(function, ASSUME, role_arn, _as(function))
+
+
+def _borrowed_names(source: RecordSource) -> Iterator[Grant]:
+    """By the name of its session the role tells who may remove: nobody may take the worker's."""
+    if source.elsewhere and source.elsewhere.role_arn:
+        for function in (DISCOVERY, RECONCILER):
+            yield Grant(function, ASSUME, source.elsewhere.role_arn, _as(WORKER))
+
+
+def _as(function: str) -> Mapping[str, str]:
+    return {"sts:RoleSessionName": session_name(function, EXAMPLE)}
 
 
 def of_bucket(bucket: str, policy: Policy) -> Iterator[Grant]:

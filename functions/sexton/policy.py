@@ -234,7 +234,8 @@ class Policy(BaseModel):
     @field_validator("job_size")
     @classmethod
     def _records_fit_a_transaction(cls, job_size: int, info: ValidationInfo) -> int:
-        if isinstance(info.data.get("source"), RecordSource) and job_size > MOST_RECORDS:
+        source = info.data.get("source")
+        if isinstance(source, RecordSource) and not source.elsewhere and job_size > MOST_RECORDS:
             what = f"job_size {job_size} is more records than one transaction takes beside their job's settlement"
             raise refused(what, f"{MOST_RECORDS} or less")
         return job_size

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from sexton.attributes import Attributes
+from sexton.elsewhere import Elsewhere
 from sexton.errors import Failure
 from sexton.item import Item, ItemId
 from sexton.record_source import RecordSource
@@ -236,6 +237,9 @@ class TableShape:
     types: Mapping[str, str]
 
 
+CHANGED_AT_ONCE = 16  # records of a table that lies elsewhere: as many as a client has connections
+
+
 class RecordTable(Protocol):
     """One table with records, of which only keys and what a source judges by are read, unless they are archived."""
 
@@ -259,6 +263,12 @@ class RecordTable(Protocol):
     def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
         """The same with all their attributes."""
 
+    def change(self, changes: Sequence[Delete]) -> Sequence[Removed | Failure]:
+        """Change up to CHANGED_AT_ONCE records, each in a call of its own, all at once; what came of each, in order.
+
+        Whether a refused one is gone or was changed is told by the store. No call is retried, as with a bucket's.
+        """
+
     def request_timeout(self) -> timedelta:
         """The longest that one call may take."""
 
@@ -266,8 +276,11 @@ class RecordTable(Protocol):
 class RecordTables(Protocol):
     """Tables with records."""
 
-    def __call__(self, name: str, /) -> RecordTable:
-        """The table of that name in the stack's account and region."""
+    def __call__(self, name: str, elsewhere: Elsewhere | None = None, run_id: str = "", /) -> RecordTable:
+        """The table of that name, in the stack's account and region unless it lies elsewhere.
+
+        `run_id`: for which run a role is assumed. Raises SourceRefused where the stack's own is called elsewhere.
+        """
 
 
 @dataclass(frozen=True, slots=True)

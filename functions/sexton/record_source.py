@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -21,22 +21,18 @@ from pydantic import (
     Tag,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
+from sexton import elsewhere as places
+from sexton.elsewhere import Elsewhere
 from sexton.problem import CHECKED, refused
 from sexton.selection import sorted_set
+from sexton.source import Account
 from sexton.timestamp import Name, Timestamp
 
 MOST_SEGMENTS = 16
 TABLE_RULE = "a table's name: 3 to 255 of a-z, A-Z, 0-9, '_', '-' and '.'"
 DATE_EXAMPLE = "a pattern such as 'due#%Y-%m-%d', with %Y, %m, %d and %H from %Y down"
-LATER = {  # what is meant for later: refused by name, so that nobody takes it to be in force
-    "account": "a table of another account",
-    "region": "a table of another region",
-    "role_arn": "a table behind a role",
-    "external_id": "a table behind a role",
-}
 _STEPS = ("%Y", "%m", "%d", "%H")
 
 Scalar = StrictBool | StrictInt | StrictStr
@@ -127,13 +123,18 @@ class RecordSource(BaseModel):
 
     They are found by a Query for each of `partitions`, on `index` or on the table's own key, or by `scan`. A record is
     meant where each attribute of `filter` has one of its values. `version_attribute`: what an application counts up
-    with each of its writes. `read_capacity`: units a second that planning may use.
+    with each of its writes. `read_capacity`: units a second that planning may use. Where the table does not lie in the
+    stack's own account and region, `region` says where it does, and `role_arn` (with `external_id`) as whom.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["dynamodb"]
     table: Annotated[str, AfterValidator(check_table)]
+    account: Account | None = None
+    region: Annotated[str, AfterValidator(places.check_region)] | None = None
+    role_arn: Annotated[Annotated[str, AfterValidator(places.check_role)] | None, CHECKED] = None
+    external_id: Annotated[str, AfterValidator(places.check_external_id)] | None = None
     index: Annotated[str, AfterValidator(check_table)] | None = None
     partitions: Partitions | None = None
     scan: Annotated[Scan | None, CHECKED] = None
@@ -142,14 +143,21 @@ class RecordSource(BaseModel):
     version_attribute: Name | None = None
     read_capacity: Annotated[StrictInt, Field(ge=5, le=40_000)] = 100
 
-    @model_validator(mode="before")
+    @field_validator("role_arn")
     @classmethod
-    def _not_yet(cls, given: Any) -> Any:
-        for name, what in LATER.items() if isinstance(given, Mapping) else ():
-            if name in given:
-                instead = f"no {name}: the table must lie in the stack's own account and region"
-                raise refused(f"source.{name} is not supported: {what} cannot be cleaned", instead, at=name)
-        return given
+    def _one_place(cls, role_arn: str | None, info: ValidationInfo) -> str | None:
+        if {"account", "region"} <= info.data.keys():
+            wrong = places.contradiction(info.data["account"], info.data["region"], role_arn)
+            if wrong:
+                raise wrong
+        return role_arn
+
+    @field_validator("external_id")
+    @classmethod
+    def _of_a_role(cls, external_id: str | None, info: ValidationInfo) -> str | None:
+        if external_id is not None and info.data.get("role_arn", "") is None:
+            raise refused("external_id is what a role asks for, and there is none", "role_arn beside it")
+        return external_id
 
     @field_validator("scan")
     @classmethod
@@ -203,13 +211,23 @@ class RecordSource(BaseModel):
         return (self.address(""),)
 
     @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the table lies, if not beside the ledger: then no transaction takes in both."""
+        return Elsewhere(self.region, self.role_arn, self.external_id) if self.region else None
+
+    @property
+    def name(self) -> str:
+        """The table's name; of one that lies elsewhere with its region and account, which tell it from others."""
+        return self.elsewhere.named(self.table) if self.elsewhere else self.table
+
+    @property
     def place(self) -> str:
         """What its items lie in, as people name it."""
-        return f"table {self.table}"
+        return f"table {self.name}"
 
     def address(self, key: str) -> str:
         """The address of what is under a key, as holds know it: `dynamodb://table/{"id":{"S":"1"}}`."""
-        return f"dynamodb://{self.table}/{key}"
+        return f"dynamodb://{self.name}/{key}"
 
     def partition_values(self, cutoff: datetime) -> tuple[str, ...]:
         """The partitions to query, in order; none where the table is scanned."""

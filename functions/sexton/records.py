@@ -1,17 +1,21 @@
-"""Records of a table, as a target: removed in one transaction with the settlement of their job."""
+"""Records of a table, as a target: removed in one transaction with the settlement of their job.
+
+A table that lies elsewhere cannot share a transaction with the ledger: there each record is removed by itself, on the
+condition that it is as it was seen, and the settlement follows, as with objects.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from sexton import attributes
-from sexton.errors import SourceRefused
+from sexton.errors import Failure, SourceRefused
 from sexton.item import Item, ItemId, rfc3339
 from sexton.observing import Seen
-from sexton.ports import Record, RecordPage, RecordTable, TableShape
+from sexton.ports import CHANGED_AT_ONCE, Record, RecordPage, RecordTable, Removed, TableShape
 from sexton.record_source import RecordSource
 from sexton.run import Place
 from sexton.table import Delete
@@ -20,10 +24,12 @@ from sexton.target import Page
 STORAGE_CLASS = "RECORD"
 DONE = "done"  # of a segment that was read to its end
 
+Numbered = Sequence[tuple[int, Item]]
+
 
 @dataclass(frozen=True)
-class Records:
-    """Records whose timestamp is looked at; each is removed only if all it was judged by is as it was seen.
+class ListedRecords:
+    """Records whose timestamp is looked at.
 
     A place's number is that of the partition, and its start the key that a Query goes on after; of a scan, where each
     segment goes on.
@@ -100,13 +106,40 @@ class Records:
         found = self.records.get(self.source, [attributes.parse(key) for key in dict.fromkeys(keys)], more)
         return {attributes.canonical(record.key): record for record in found}
 
-    def delete(self, item: Item) -> Delete:
-        """The removal of a record that still is as it was seen."""
+    def request_timeout(self) -> timedelta:
+        """That of the table; of a transaction it is no longer."""
+        return self.records.request_timeout()
+
+    def _removal(self, item: Item) -> Delete:
         return Delete(self.source.table, attributes.parse(item.key), attributes.parse(item.etag))
 
-    def request_timeout(self) -> timedelta:
-        """That of a transaction."""
-        return self.records.request_timeout()
+
+class Records(ListedRecords):
+    """Records beside the ledger: they go with the settlement, and only while each is as it was when it was judged."""
+
+    def delete(self, item: Item) -> Delete:
+        """The removal of a record that still is as it was seen."""
+        return self._removal(item)
+
+
+class RecordsElsewhere(ListedRecords):
+    """Records of a table that lies elsewhere, each removed only if all it was judged by is as it was seen."""
+
+    def batches(self, items: Numbered) -> Iterator[Numbered]:
+        """As many as are removed at once. A record that was planned twice is gone when its second turn comes."""
+        batch: dict[str, tuple[int, Item]] = {}
+        for index, item in items:
+            if item.key in batch or len(batch) == CHANGED_AT_ONCE:
+                yield list(batch.values())
+                batch = {}
+            batch[item.key] = index, item
+        if batch:
+            yield list(batch.values())
+
+    def remove(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
+        """One conditional call each."""
+        came = self.records.change([self._removal(item) for item in items])
+        return {item.id: each for item, each in zip(items, came, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

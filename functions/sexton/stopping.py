@@ -19,7 +19,7 @@ from sexton.table import Applied, Write
 
 PLACES = {  # by their schemes: what a place can be called
     "s3://": ("bucket", re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")),
-    "dynamodb://": ("table", re.compile(r"[A-Za-z0-9_.-]{3,255}")),
+    "dynamodb://": ("table", re.compile(r"((\d{12}:)?[a-z0-9-]+:)?[A-Za-z0-9_.-]{3,255}", re.ASCII)),
 }
 LONGEST_SCOPE = 1200  # bytes: the scheme, a bucket's name and its longest key
 UNREACHED = "no deployed policy reaches that place, so for now this keeps nothing; is it spelled right?"

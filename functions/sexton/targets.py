@@ -11,25 +11,26 @@ from sexton.item import Item
 from sexton.markers import PlacedMarkers
 from sexton.objects import CurrentObjects
 from sexton.policy import Policy
-from sexton.ports import Bucket, Stores
+from sexton.ports import Bucket, RecordTable, Stores
 from sexton.record_source import RecordSource
-from sexton.records import Records, refuse_unfit_table
+from sexton.records import Records, RecordsElsewhere, refuse_unfit_table
 from sexton.run import Place, Run
 from sexton.target import ListedTarget, Target
 from sexton.uploads import IncompleteUploads
 from sexton.versions import NoncurrentVersions
 
 
-def target_of(policy: Policy, stores: Stores, cutoff: datetime) -> ListedTarget | Records:
+def target_of(policy: Policy, stores: Stores, cutoff: datetime, run_id: str = "") -> ListedTarget | Records:
     """The items of a policy in its bucket or table, of which a table's are listed up to a cutoff."""
     if isinstance(policy.source, RecordSource):
-        return Records(stores.records(policy.source.table), policy.source, cutoff)
+        table = table_of(policy.source, stores, run_id)
+        return (RecordsElsewhere if policy.source.elsewhere else Records)(table, policy.source, cutoff)
     return _kind(policy)(bucket_of(policy, stores), policy.s3.prefixes)
 
 
 def target_of_run(policy: Policy, run: Run, stores: Stores) -> Target | Records:
     """What a run removes: the policy's items, or the delete markers that another run of it placed."""
-    return PlacedMarkers(bucket_of(policy, stores)) if run.undoes else target_of(policy, stores, run.cutoff)
+    return PlacedMarkers(bucket_of(policy, stores)) if run.undoes else target_of(policy, stores, run.cutoff, run.run_id)
 
 
 def bucket_of(policy: Policy, stores: Stores) -> Bucket:
@@ -37,10 +38,15 @@ def bucket_of(policy: Policy, stores: Stores) -> Bucket:
     return stores.bucket(policy.s3.bucket, policy.s3.account)
 
 
-def refuse_unfit_source(policy: Policy, stores: Stores) -> bool:
+def table_of(source: RecordSource, stores: Stores, run_id: str = "") -> RecordTable:
+    """The table of records, wherever it lies."""
+    return stores.records(source.table, source.elsewhere, run_id)
+
+
+def refuse_unfit_source(policy: Policy, stores: Stores, run_id: str = "") -> bool:
     """Whether the source keeps versions. Raises SourceRefused where the policy would do other than it says on it."""
     if isinstance(policy.source, RecordSource):
-        refuse_unfit_table(policy.source, stores.records(policy.source.table).shape())
+        refuse_unfit_table(policy.source, table_of(policy.source, stores, run_id).shape())
         return False
     bucket = bucket_of(policy, stores)
     return refuse_unfit(policy, bucket.versioning())

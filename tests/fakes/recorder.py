@@ -33,6 +33,7 @@ ANSWERS: dict[str, Callable[[Any, Failure], object]] = {
     "bucket.remove": lambda items, failure: {item.key: failure for item in items},
     "bucket.remove_versions": lambda items, failure: {item.id: failure for item in items},
     "bucket.abort_upload": lambda item, failure: failure,
+    "records.change": lambda changes, failure: [failure for _ in changes],
 }
 
 P = TypeVar("P")

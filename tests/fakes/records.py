@@ -8,8 +8,8 @@ from typing import Any
 from zlib import crc32
 
 from sexton.attributes import Attributes, canonical, number
-from sexton.errors import CallFailed, Failure
-from sexton.ports import KeyShape, Record, RecordPage, TableShape
+from sexton.errors import CallFailed, Failure, ReasonClass
+from sexton.ports import KeyShape, Record, RecordPage, Removed, TableShape
 from sexton.record_source import RecordSource
 from sexton.table import Change, Delete, Put, Update
 
@@ -19,6 +19,9 @@ REMINDERS = TableShape(
     {"by-status": KeyShape("status", "deadline"), "by-day": KeyShape("day", "deadline")},
     {"id": "S", "status": "S", "day": "S", "deadline": "N"},
 )
+
+GONE = Failure(ReasonClass.GONE, "ConditionalCheckFailedException", "gone")
+CHANGED = Failure(ReasonClass.CHANGED, "ConditionalCheckFailedException", "changed")
 
 
 class FakeRecords:
@@ -31,6 +34,8 @@ class FakeRecords:
         self.used_up = 0  # of so many listings to come the read capacity says: later
         self.failure: Failure | None = None  # of a transaction, and then no more
         self.before_transaction: list[Any] = []  # what happens just before the next ones
+        self.refusals: dict[str, list[Failure]] = {}  # of single changes, in order; what may have acted has
+        self.before_change: list[Any] = []  # what happens just before the next single ones
         self._shown: dict[str, dict[str, Any]] | None = None  # what listings show instead of what is there
 
     def put(self, **values: Any) -> str:
@@ -104,6 +109,25 @@ class FakeRecords:
     def thaw_listings(self) -> None:
         """Let them catch up."""
         self._shown = None
+
+    def change(self, changes: Sequence[Delete]) -> Sequence[Removed | Failure]:
+        """One by one, in order; those of `refusals` fail in their turns."""
+        return [self._changed(change) for change in changes]
+
+    def _changed(self, change: Delete) -> Removed | Failure:
+        if self.before_change:
+            self.before_change.pop(0)()
+        if refusals := self.refusals.get(canonical(change.key)):
+            failure = refusals.pop(0)
+            if failure.unknown_effect and self.permits(change):
+                self.remove(change)
+            return failure
+        if canonical(change.key) not in self.records:
+            return GONE
+        if not self.permits(change):
+            return CHANGED
+        self.remove(change)
+        return Removed()
 
     # the transactions of the ledger's table
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from sexton.closing import Closing
 from sexton.discovering import Discovering
 from sexton.dispatch import Dispatching
+from sexton.elsewhere import Elsewhere
 from sexton.item import rfc3339
 from sexton.ledger import Ledger
 from sexton.planning import Planning
@@ -80,7 +81,8 @@ def records_policy(**changes: object) -> Policy:
         "partitions": ["open"],
         "timestamp": {"attribute": "deadline", "format": "epoch_s"},
     }
-    for name in ("index", "partitions", "scan", "timestamp", "filter", "version_attribute", "read_capacity"):
+    placed = ("account", "region", "role_arn", "external_id")
+    for name in (*placed, "index", "partitions", "scan", "timestamp", "filter", "version_attribute", "read_capacity"):
         if name in changes:
             source[name] = changes.pop(name)
     fields = {"id": "reminders-delete", "action": "delete", **changes}
@@ -104,6 +106,8 @@ class World:
         self.queue = FakeQueue(self.clock, visibility=VISIBILITY)
         self.buckets: dict[str, FakeBucket] = {}
         self.asked: set[tuple[str, str | None]] = set()  # for a bucket, of an account
+        self.elsewhere: dict[str, FakeRecords] = {}  # tables that no transaction reaches
+        self.assumed: set[tuple[Elsewhere, str]] = set()  # for which run
         self.events = FakeEvents()
         self.gauges = FakeGauges()
         self.resumed: list[str] = []
@@ -119,9 +123,12 @@ class World:
             self.buckets[name] = FakeBucket(self.clock, self.versioning)
         return self.buckets[name]
 
-    def records(self, name: str = "reminders") -> FakeRecords:
+    def records(self, name: str = "reminders", place: Elsewhere | None = None, run_id: str = "") -> FakeRecords:
         """The table with records as it is, its calls unrecorded."""
-        return self.table.tables.setdefault(name, FakeRecords())
+        if place is None:
+            return self.table.tables.setdefault(name, FakeRecords())
+        self.assumed.add((place, run_id))
+        return self.elsewhere.setdefault(place.named(name), FakeRecords())
 
     @property
     def stores(self) -> Stores:
@@ -269,8 +276,8 @@ class World:
     def _stores(self) -> Stores:
         return Stores(self._wrapped_bucket, self._wrapped_records)
 
-    def _wrapped_records(self, name: str) -> FakeRecords:
-        return self.trace.wrap("records", self.records(name))
+    def _wrapped_records(self, name: str, place: Elsewhere | None = None, run_id: str = "") -> FakeRecords:
+        return self.trace.wrap("records", self.records(name, place, run_id))
 
     def _wrapped_bucket(self, name: str, account: str | None = None) -> FakeBucket:
         return self.trace.wrap("bucket", self.bucket(name, account))

@@ -19,7 +19,8 @@ def arns(template: Template) -> Arns:
         return f"<{template.logical(output)}.Arn>"
 
     evidence = arn("EvidenceBucketName")
-    return Arns(arn("LedgerTableName"), f":::{evidence}", arn("JobsQueueUrl"), arn("DiscoveryFunctionName"))
+    ledger = f"arn:aws:dynamodb:eu-central-1:123456789012:table/{arn('LedgerTableName')}"
+    return Arns(ledger, f":::{evidence}", arn("JobsQueueUrl"), arn("DiscoveryFunctionName"))
 
 
 def allows(right: Right, action: str, grant: Grant) -> bool:
@@ -37,6 +38,8 @@ def allows(right: Right, action: str, grant: Grant) -> bool:
 def local(arn: str) -> str:
     """An ARN without partition, region and account, which are no matter here."""
     table = arn.partition(":table/")[2]
+    if table.startswith("<"):  # a reference to the ledger, which is an ARN of its own
+        return table
     return f"/{table}" if table else arn.rpartition(":::")[2]
 
 

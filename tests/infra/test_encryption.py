@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from sexton.grants import READ_TABLE_KEY, WRITE_TABLE_KEY
 
 from infra.config import ConfigError, read
 from tests.infra.conftest import KEY, ROOT, SOURCE_KEY
@@ -115,11 +116,16 @@ def _id(template: Template) -> Any:
     return lambda name: role_of(template, name)
 
 
-def test_keys_of_sources_are_for_those_who_look_at_objects(closed_template: Template) -> None:
+def test_keys_of_sources_are_for_those_who_look_at_objects_and_records(closed_template: Template) -> None:
     found = {name: uses(closed_template, role_of(closed_template, name), SOURCE_KEY) for name in FUNCTIONS}
     look = {"s3.eu-west-1.amazonaws.com": {"kms:Decrypt"}}
+    read, remove = ({"dynamodb.eu-west-1.amazonaws.com": {*actions}} for actions in (READ_TABLE_KEY, WRITE_TABLE_KEY))
 
-    assert found == {"discovery": {}, "worker": look, "reconciler": look, "operator": {}, "approver": {}}
+    assert found["discovery"] == read
+    assert found["worker"] == look | remove
+    assert found["reconciler"] == look | read  # of a table in another region
+    assert found["widget"] == look
+    assert found["operator"] == found["approver"] == {}
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import pytest
 
-from tests.infra.template import Template, as_list, granted, text
+from tests.infra.template import Right, Template, as_list, granted, text
 
 FUNCTIONS = ("discovery", "worker", "reconciler")
 CONTROL = ("operator", "approver")
@@ -21,6 +22,8 @@ TWO = "arn:<AWS::Partition>:s3:::sources-two"
 THREE = "arn:<AWS::Partition>:s3:::sources-three"
 TABLES = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table"
 REMINDERS, SESSIONS = f"{TABLES}/reminders", f"{TABLES}/sessions"
+ORDERS = "arn:<AWS::Partition>:dynamodb:us-east-1:<AWS::AccountId>:table/orders"  # in another region
+BEHIND, READABLE = "arn:aws:iam::210987654321:role/sexton-reminders", "arn:aws:iam::310987654321:role/readable"
 SEEN = ENFORCED | {"arn:<AWS::Partition>:s3:::sources-one/exports/*"}
 
 
@@ -49,7 +52,7 @@ def test_nobody_deletes_evidence_or_ledger_rows_or_scans(template: Template, nam
 
     assert not any(template.logical("EvidenceBucketName") in r for r in granted(rights, "s3:Delete*"))
     for action in ("DeleteItem", "BatchWriteItem", "PartiQLDelete", "Scan", "DeleteTable", "UpdateTable"):
-        assert granted(rights, f"dynamodb:{action}") <= {REMINDERS, SESSIONS}
+        assert granted(rights, f"dynamodb:{action}") <= {REMINDERS, SESSIONS, ORDERS}
     assert granted(rights, "s3:PutLifecycleConfiguration") == set()
 
 
@@ -133,18 +136,41 @@ def test_who_undoes_reads_the_receipts_and_the_policy(template: Template) -> Non
 @pytest.mark.parametrize(
     ("name", "action", "where"),
     [
-        ("discovery", "DescribeTable", {REMINDERS, SESSIONS}),
-        ("discovery", "Scan", {SESSIONS}),
-        ("worker", "BatchGetItem", {REMINDERS}),
-        ("worker", "DeleteItem", {REMINDERS}),
+        ("discovery", "DescribeTable", {REMINDERS, SESSIONS, ORDERS}),
+        ("discovery", "Scan", {SESSIONS, ORDERS}),
+        ("worker", "BatchGetItem", {REMINDERS, ORDERS}),
+        ("worker", "DeleteItem", {REMINDERS, ORDERS}),
     ],
 )
 def test_records_are_found_by_discovery_and_removed_by_the_worker(
     template: Template, name: str, action: str, where: set[str]
 ) -> None:
     assert granted(template.rights_of(name), f"dynamodb:{action}") == where
+    followed = {ORDERS} if action == "BatchGetItem" else set()
     for other in set(ALL) - {name}:
-        assert granted(template.rights_of(other), f"dynamodb:{action}") == set()
+        assert granted(template.rights_of(other), f"dynamodb:{action}") == (
+            followed if other == "reconciler" else set()
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "roles"),
+    [
+        ("discovery", {BEHIND, READABLE}),
+        ("worker", {BEHIND}),
+        ("reconciler", {BEHIND}),
+        ("approver", set()),
+    ],
+)
+def test_a_table_behind_a_role_is_reached_by_assuming_exactly_that_role_under_ones_own_name(
+    template: Template, name: str, roles: set[str]
+) -> None:
+    assumed = [right for right in template.rights_of(name) if right.action == "sts:AssumeRole"]
+
+    assert {resource for right in assumed for resource in right.resources} == roles
+    for right in assumed:
+        assert json.loads(right.conditions or "{}") == {"StringLike": {"sts:RoleSessionName": [f"sexton-{name}.*"]}}
+    assert not any("210987654321" in each for each in granted(template.rights_of(name), "dynamodb:*"))
 
 
 def test_records_are_queried_on_the_index_that_a_policy_names_and_nothing_else(template: Template) -> None:
@@ -306,12 +332,17 @@ def test_each_policy_opens_its_own_door_and_no_other(template: Template) -> None
         assert [r.conditions for r in through] == ['{"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}']
 
 
+def _single(rights: Sequence[Right]) -> set[tuple[str, str, str]]:
+    """Right by right, since statements are merged."""
+    return {(right.action, resource, right.conditions) for right in rights for resource in right.resources}
+
+
 def test_operators_and_approvers_read_what_viewers_read(template: Template) -> None:
-    viewer, operator, approver = (set(template.managed(output)) for output in POLICIES)
+    viewer, operator, approver = (_single(template.managed(output)) for output in POLICIES)
 
     assert viewer < operator
     assert viewer < approver
-    (stack,) = granted(list(viewer), "cloudformation:DescribeStacks")  # the first call of every command, by name
+    (stack,) = granted(template.managed("ViewerPolicyArn"), "cloudformation:DescribeStacks")  # the first call of every command, by name
     assert stack.endswith(f":stack/{template.stack_name}/*")
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from boto3.session import Session
 from botocore.config import Config
 
+from sexton.aws.assumed import session_elsewhere
 from sexton.aws.changes_sent import ChangesSent
+from sexton.elsewhere import Elsewhere
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -64,6 +66,11 @@ class Clients:
         return cast("DynamoDBClient", self._client("dynamodb", READ, attempts=ATTEMPTS))
 
     @cached_property
+    def dynamodb_changes(self) -> DynamoDBClient:
+        """For records of tables that lie elsewhere: as with `s3_deletes`, a lost reply is to be known as such."""
+        return cast("DynamoDBClient", self._single("dynamodb"))
+
+    @cached_property
     def s3(self) -> S3Client:
         """For reading, and for writing evidence."""
         return cast("S3Client", self._client("s3", READ, attempts=ATTEMPTS))
@@ -71,19 +78,33 @@ class Clients:
     @cached_property
     def s3_deletes(self) -> S3Client:
         """For removing: nothing is tried again, so that a lost reply is known as such."""
+        return cast("S3Client", self._single("s3"))
+
+    def _single(self, service: str) -> object:
         total = self.delete_timeout.total_seconds()
         connect = min(CONNECT, total / 3)
-        return cast("S3Client", self._client("s3", total - connect, attempts=1, connect=connect))
+        return self._client(service, total - connect, attempts=1, connect=connect)
 
     @cached_property
     def sqs(self) -> SQSClient:
         """For the jobs queue: what was not sent is due again anyhow, so nothing is tried again here."""
         return cast("SQSClient", self._client("sqs", SEND_READ, attempts=1, connect=SEND_CONNECT))
 
+    @cached_property
+    def sts(self) -> STSClient:
+        """For assuming roles."""
+        return cast("STSClient", self._client("sts", READ, attempts=ATTEMPTS))
+
+    def elsewhere(self, place: Elsewhere, session_name: str) -> Clients:
+        """The same for another region, under the role there if there is one."""
+        clients = Clients(session_elsewhere(place, session_name, self._session, lambda: self.sts), self.delete_timeout)
+        if self._changes_sent:
+            clients.count_changes(self._changes_sent)
+        return clients
+
     def sqs_as(self, role: str) -> SQSClient:
         """SQS under an assumed role. It is made anew each time: the role's credentials end within the hour."""
-        sts = cast("STSClient", self._client("sts", READ, attempts=ATTEMPTS))
-        given = sts.assume_role(RoleArn=role, RoleSessionName="sexton-control")["Credentials"]
+        given = self.sts.assume_role(RoleArn=role, RoleSessionName="sexton-control")["Credentials"]
         session = Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], self.region)
         clients = Clients(session)
         if self._changes_sent:

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 
 @cache
-def wired() -> tuple[Settings, Wiring]:
-    """Settings and adapters of this process, made at its first event and kept: they hold no state of an event."""
+def wired(function: str = "") -> tuple[Settings, Wiring]:
+    """Settings and adapters of this process, made at its first event and kept: they hold no state of an event.
+
+    `function` is whose they are: other accounts let each function assume a role under a name of its own only.
+    """
     settings = read()
-    return settings, Wiring(settings)
+    return settings, Wiring(settings, function=function)
 
 
 def clock() -> datetime:

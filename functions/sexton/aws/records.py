@@ -9,12 +9,15 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from sexton.attributes import Attributes
-from sexton.aws.errors import calls, failure
-from sexton.aws.expressions import Placeholders, from_wire, to_wire, wire_key
-from sexton.errors import CallFailed
-from sexton.ports import KeyShape, Record, RecordPage, TableShape
+from sexton.aws.errors import SDK_ERRORS, calls, code_of, failure, failure_of
+from sexton.aws.expressions import Placeholders, delete_fields, from_wire, to_wire, wire_key
+from sexton.errors import CallFailed, Failure, ReasonClass
+from sexton.ports import CHANGED_AT_ONCE, KeyShape, Record, RecordPage, Removed, TableShape
 from sexton.record_source import RecordSource
+from sexton.table import Delete
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -26,19 +29,30 @@ LONGEST_WAIT = 10.0  # seconds, for read capacity; then an empty page lets the p
 UNIT_BYTES = 8192  # read by one capacity unit, eventually consistent
 SECONDS_A_PAGE = 2  # of the read capacity, that a page of 4 KB records may take
 TIMEOUT = timedelta(seconds=23)
+CONDITION = "ConditionalCheckFailedException"
+GONE = Failure(ReasonClass.GONE, CONDITION, "there is no such record")
+CHANGED = Failure(ReasonClass.CHANGED, CONDITION, "the record is not as it was seen")
 
 
 class DynamoRecords:
-    """One table with records. It keeps the pace of its reads, so that one is to be kept as long as a plan is made."""
+    """One table with records. It keeps the pace of its reads, so that one is to be kept as long as a plan is made.
+
+    `changes` is the client that changes single records: it must not repeat a call, nor wait longer than `timeout`.
+    """
 
     def __init__(
         self,
         client: DynamoDBClient,
         name: str,
+        changes: DynamoDBClient | None = None,
+        timeout: timedelta = TIMEOUT,
+        *,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client: Any = client  # expressions and typed values are built as plain dicts
+        self._changes: Any = changes or client
+        self._timeout = timeout
         self._name = name
         self._sleep = sleep
         self._monotonic = monotonic
@@ -105,7 +119,23 @@ class DynamoRecords:
 
     def request_timeout(self) -> timedelta:
         """The longest that one call may take."""
-        return TIMEOUT
+        return self._timeout
+
+    def change(self, changes: Sequence[Delete]) -> Sequence[Removed | Failure]:
+        """One DeleteItem each, all at once."""
+        with ThreadPoolExecutor(CHANGED_AT_ONCE) as pool:
+            return list(pool.map(self._change, changes))
+
+    def _change(self, change: Delete) -> Removed | Failure:
+        """Of the record that a condition met nothing is kept but whether there is one."""
+        fields = {**delete_fields(change), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        try:
+            self._changes.delete_item(TableName=self._name, **fields)
+        except SDK_ERRORS as error:
+            if isinstance(error, ClientError) and code_of(error) == CONDITION:
+                return CHANGED if error.response.get("Item") else GONE
+            return failure_of(error, only_attempt=True)
+        return Removed()
 
     def _read(self, keys: Sequence[Attributes], shown: Sequence[str] | None) -> Sequence[Record]:
         found: list[Record] = []

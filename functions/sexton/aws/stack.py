@@ -22,11 +22,14 @@ from sexton.aws.functions import called
 from sexton.aws.records import DynamoRecords
 from sexton.aws.settings import actor
 from sexton.aws.table import DynamoTable
+from sexton.aws.tables_elsewhere import TablesElsewhere
 from sexton.change_request import Door
 from sexton.deployment import Deployment
+from sexton.elsewhere import Elsewhere, session_name
 from sexton.errors import Refused
 from sexton.grants import FUNCTIONS
 from sexton.ledger import Ledger
+from sexton.ports import RecordTable, RecordTables
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -43,6 +46,7 @@ NEEDED = (
 ANSWER = 310  # seconds to wait for a function: a tick may take five minutes
 DOORS = {Door.OPERATOR: "OperateUrl", Door.APPROVER: "ApproveUrl"}  # outputs
 UNKNOWN_CALLER = "cli"
+BY_HAND = "person"  # whose the sessions of assumed roles are
 
 
 class StackNotFound(Refused):
@@ -85,7 +89,7 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
             ledger=Ledger(DynamoTable(clients.dynamodb, outputs["LedgerTableName"])),
             evidence=S3Evidence(buckets, outputs["EvidenceBucketName"], account),
             bucket=lambda name, owner=None: S3Bucket(buckets, buckets, name, owner or account),
-            records=lambda name: DynamoRecords(clients.dynamodb, name),
+            records=_records(clients, account),
             functions=LambdaFunctions(functions, outputs["ReconcilerFunctionName"]),
             dead_letters=SqsDeadLetters(clients.sqs, outputs.get("DeadLetterQueueUrl", "")),
             control=SignedControl(session, doors, functions.meta.endpoint_url, lambda: actor() or _caller(session)),
@@ -93,6 +97,18 @@ def connect(stack: str, session: Session | None = None) -> Deployment:
             sleep=time.sleep,
             region=clients.region,
         )
+
+
+def _records(clients: Clients, account: str) -> RecordTables:
+    """Tables as whoever asks may see them: of those that lie elsewhere, under the policies' roles."""
+    tables = TablesElsewhere(clients, account)
+
+    def records(name: str, place: Elsewhere | None = None, run_id: str = "") -> RecordTable:
+        if place is None:
+            return DynamoRecords(clients.dynamodb, name)
+        return tables.records(name, place, session_name(BY_HAND, run_id))
+
+    return records
 
 
 def find(stack: str, session: Session) -> tuple[str, dict[str, str]]:

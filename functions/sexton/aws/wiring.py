@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from boto3.session import Session
 
-from sexton import ports
+from sexton import elsewhere, ports
 from sexton.aws.bucket import S3Bucket
 from sexton.aws.changes_sent import ChangesSent
 from sexton.aws.clients import Clients
@@ -18,6 +18,8 @@ from sexton.aws.records import DynamoRecords
 from sexton.aws.schedules import AwsSchedules
 from sexton.aws.settings import Settings
 from sexton.aws.table import DynamoTable
+from sexton.aws.tables_elsewhere import TablesElsewhere
+from sexton.elsewhere import Elsewhere
 from sexton.policy import Policy
 from sexton.run import Run
 from sexton.target import AnyTarget
@@ -28,13 +30,15 @@ class Wiring:
     """Every port of one function.
 
     The clients are kept, between invocations too; the adapters hold nothing of their own. `changes_sent` counts the
-    requests of all of them that may change something.
+    requests of all of them that may change something. `function`: whose they are, for the sessions of assumed roles.
     """
 
-    def __init__(self, settings: Settings, session: Session | None = None) -> None:
+    def __init__(self, settings: Settings, session: Session | None = None, function: str = "") -> None:
         self._settings = settings
+        self._function = function
         self._clients = Clients(session, settings.delete_timeout)
         self._records: dict[str, DynamoRecords] = {}
+        self._elsewhere = TablesElsewhere(self._clients, settings.account)
         self.changes_sent = ChangesSent()
         self._clients.count_changes(self.changes_sent)
 
@@ -86,8 +90,10 @@ class Wiring:
         clients, owner = self._clients, account or self._settings.account
         return S3Bucket(clients.s3, clients.s3_deletes, name, owner, clients.delete_timeout)
 
-    def records(self, name: str) -> ports.RecordTable:
+    def records(self, name: str, place: Elsewhere | None = None, run_id: str = "") -> ports.RecordTable:
         """A table with records; each is described once, and its pace is kept, as long as this lives."""
+        if place is not None:
+            return self._elsewhere.records(name, place, elsewhere.session_name(self._function, run_id))
         if name not in self._records:
             self._records[name] = DynamoRecords(self._clients.dynamodb, name)
         return self._records[name]

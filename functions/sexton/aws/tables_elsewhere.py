@@ -1,0 +1,52 @@
+"""Tables with records that lie elsewhere, each with its own clients, kept for the runs of late."""
+
+from __future__ import annotations
+
+from sexton.aws.clients import Clients
+from sexton.aws.records import DynamoRecords
+from sexton.elsewhere import Elsewhere
+from sexton.errors import SourceRefused
+
+MOST_SESSIONS = 8  # kept at once: each has connections of its own
+
+
+class TablesElsewhere:
+    """Makes clients for each place and session name once, as long as no more than a few others are in use."""
+
+    def __init__(self, clients: Clients, account: str) -> None:
+        self._clients = clients
+        self._account = account
+        self._sessions: dict[tuple[Elsewhere, str], Clients] = {}
+        self._tables: dict[tuple[Elsewhere, str, str], DynamoRecords] = {}
+
+    def records(self, name: str, place: Elsewhere, session_name: str) -> DynamoRecords:
+        """The table there, of a region or under a role that is not the stack's own. Raises SourceRefused."""
+        self._refuse_own(name, place)
+        key = (place, session_name, name)
+        if key not in self._tables:
+            clients = self._of(place, session_name)
+            timeout = clients.delete_timeout
+            self._tables[key] = DynamoRecords(clients.dynamodb, name, clients.dynamodb_changes, timeout)
+        return self._tables[key]
+
+    def _of(self, place: Elsewhere, session_name: str) -> Clients:
+        key = (place, session_name)
+        if key not in self._sessions:
+            if len(self._sessions) >= MOST_SESSIONS:
+                self._forget(next(iter(self._sessions)))
+            self._sessions[key] = self._clients.elsewhere(place, session_name)
+        return self._sessions[key]
+
+    def _forget(self, session: tuple[Elsewhere, str]) -> None:
+        del self._sessions[session]
+        self._tables = {key: table for key, table in self._tables.items() if key[:2] != session}
+
+    def _refuse_own(self, name: str, place: Elsewhere) -> None:
+        """The same table under two addresses would escape the holds on one of them."""
+        if place.account is None and place.region == self._clients.region:
+            why, instead = f"region {place.region} is the stack's own", "write no source.region"
+        elif place.account == self._account:
+            why, instead = f"{place.role_arn} is a role of the stack's own account", "write no source.role_arn"
+        else:
+            return
+        raise SourceRefused("not_elsewhere", f"table {name}: {why}; {instead}, and start a new run")
