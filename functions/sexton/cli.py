@@ -249,16 +249,21 @@ def view_command(
         Path, typer.Option("--output", metavar="FILE", help="Where to write the page; over what is there.")
     ] = Path("sexton-view.html"),
     browse: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
+    as_json: Json = False,
     stack: Stack = "Sexton",
 ) -> None:
     """Write the page that says what is stuck, why, and what happens if it is replayed; and its name."""
     import webbrowser
 
-    from sexton.cli_output import put
+    from sexton.cli_output import put, put_json
     from sexton.view import page, view
 
     deployment = connect(stack)
-    output.write_bytes(page(stack, view(deployment.ledger, deployment.preview, deployment.clock())))
+    seen = view(deployment.ledger, deployment.preview, deployment.clock())
+    if as_json:
+        put_json(seen)
+        return
+    output.write_bytes(page(stack, seen))
     put([str(output)])
     if browse:
         webbrowser.open(output.resolve().as_uri())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+
+from pydantic import BaseModel, ConfigDict
 
 from sexton.dead_letters import DeadLetter, dead_letters
 from sexton.item import rfc3339
@@ -19,9 +20,10 @@ QUIET = "Nothing is stuck: nothing is unfinished, nothing is dead, nobody is wai
 ENDING = "--reason WHY"
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(BaseModel):
     """What is shown. `letters`: the first of the dead letters, each with what a replay would do now."""
+
+    model_config = ConfigDict(frozen=True)
 
     status: Status
     letters: tuple[DeadLetter, ...]
@@ -30,7 +32,7 @@ class View:
 def view(ledger: Ledger, preview: ReplayPreview, now: datetime) -> View:
     """Look at the ledger, and at the items of dead letters; reading calls only. Raises CallFailed."""
     letters = islice(dead_letters(ledger, now, preview), MOST_LETTERS)
-    return View(status(ledger, now), tuple(letters))
+    return View(status=status(ledger, now), letters=tuple(letters))
 
 
 def page(stack: str, seen: View) -> bytes:

@@ -342,7 +342,9 @@ def test_operators_and_approvers_read_what_viewers_read(template: Template) -> N
 
     assert viewer < operator
     assert viewer < approver
-    (stack,) = granted(template.managed("ViewerPolicyArn"), "cloudformation:DescribeStacks")  # the first call of every command, by name
+    (stack,) = granted(
+        template.managed("ViewerPolicyArn"), "cloudformation:DescribeStacks"
+    )  # the first call of every command, by name
     assert stack.endswith(f":stack/{template.stack_name}/*")
 
 

@@ -29,7 +29,7 @@ from sexton.run import Run, RunId
 from tests.fakes.calls import Calls, counting
 
 REGION = "eu-central-1"
-HANDLERS = ("discovery", "worker", "reconciler", "control")
+HANDLERS = ("discovery", "worker", "reconciler", "control", "widget")
 LATER = timedelta(days=60)  # the functions' clock is so far ahead: what moto holds has had its time
 
 
@@ -87,7 +87,8 @@ class Functions:
     def deploy(self, *policies: Policy) -> None:
         """Let the handlers find these policies in their asset."""
         for module in self.modules.values():
-            self.monkeypatch.setattr(module, "deployed", lambda _: {policy.id: policy for policy in policies})
+            if hasattr(module, "deployed"):
+                self.monkeypatch.setattr(module, "deployed", lambda _: {policy.id: policy for policy in policies})
 
     def invoke(self, name: str, event: dict[str, Any], left: timedelta = timedelta(minutes=15)) -> Any:
         """One invocation with so much time; the answer as it leaves the function."""
