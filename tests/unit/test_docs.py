@@ -38,7 +38,7 @@ from sexton.settling import Kind
 from tests.fakes.world import World, policy
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 
