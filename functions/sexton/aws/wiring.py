@@ -95,7 +95,8 @@ class Wiring:
         if place is not None:
             return self._elsewhere.records(name, place, elsewhere.session_name(self._function, run_id))
         if name not in self._records:
-            self._records[name] = DynamoRecords(self._clients.dynamodb, name)
+            timeout = self._clients.delete_timeout
+            self._records[name] = DynamoRecords(self._clients.dynamodb, name, timeout=timeout)
         return self._records[name]
 
     def stores(self) -> ports.Stores:
