@@ -46,7 +46,8 @@ def table_of(source: RecordSource, stores: Stores, run_id: str = "") -> RecordTa
 def refuse_unfit_source(policy: Policy, stores: Stores, run_id: str = "") -> bool:
     """Whether the source keeps versions. Raises SourceRefused where the policy would do other than it says on it."""
     if isinstance(policy.source, RecordSource):
-        refuse_unfit_table(policy.source, table_of(policy.source, stores, run_id).shape())
+        records = table_of(policy.source, stores, run_id)
+        refuse_unfit_table(policy.source, records.shape())
         return False
     bucket = bucket_of(policy, stores)
     return refuse_unfit(policy, bucket.versioning())

@@ -12,7 +12,8 @@ from datetime import timedelta
 from functools import cache, partial
 
 import pytest
-from sexton import control_transitions, run_transitions
+from sexton import attributes, control_transitions, run_transitions
+from sexton.elsewhere import Elsewhere
 from sexton.errors import Failure, ReasonClass
 from sexton.item import rfc3339
 from sexton.job import JobState
@@ -31,6 +32,7 @@ SLOW = Failure(ReasonClass.THROTTLED, "SlowDown", "slow down")
 BROKEN = Failure(ReasonClass.TRANSIENT, "OperationAborted", "try again")
 UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unknown_effect=True)
 DENIED = Failure(ReasonClass.PERMANENT, "AccessDenied", "access denied")
+ABROAD = Elsewhere("eu-west-1", "arn:aws:iam::210987654321:role/sexton-reminders")
 
 FLAKY, ODD, REFUSED, REWRITTEN, YOUNG = "app/b", "app/c\x01", "app/e", "app/f", "app/young"
 OLD = ["app/a", FLAKY, ODD, "app/d", REFUSED, REWRITTEN, "app/g"]
@@ -496,6 +498,31 @@ def remove_records(world: LastingWorld) -> None:
     settle(world)
 
 
+def with_records_elsewhere() -> LastingWorld:
+    """Reminders of another account: of three the call fails, is throttled, or loses its reply, and one is refused."""
+    role = {"region": ABROAD.region, "role_arn": ABROAD.role_arn}
+    world = with_records(index="by-status", partitions=["open"], **role)
+    there = world.records("reminders", ABROAD)
+    there.records, world.records().records = world.records().records, {}
+    there.refusals = {key("0"): [BROKEN], key("3"): [SLOW], key("4"): [UNSURE], key("6"): [DENIED]}
+    return world
+
+
+def key(name: str) -> str:
+    return attributes.canonical({"id": {"S": name}})
+
+
+def remove_records_elsewhere(world: LastingWorld) -> None:
+    start(world)
+    while not at_work(world):
+        world.clock.advance(60)
+        world.tick()
+    there, later = world.records("reminders", ABROAD), int((START - timedelta(days=1)).timestamp())
+    there.put(id="1", status="open", deadline=later)
+    there.before_change = [lambda: there.put(id="2", status="open", deadline=later)]
+    settle(world)
+
+
 def remove_records_that_others_write(world: LastingWorld) -> None:
     world.records().failure = BROKEN
     start(world)
@@ -525,6 +552,7 @@ STORIES = {
     "records": Story(
         lambda: with_records(index="by-status", partitions=["open"]), remove_records, ["planning", "working"]
     ),
+    "records elsewhere": Story(with_records_elsewhere, remove_records_elsewhere, ["planning", "working"]),
     "records of a whole table": Story(lambda: with_records(scan={"segments": 2}), remove_records_that_others_write),
     "a pause and a hold": Story(with_a_pause, resume),
     "a pause while planning": Story(a_world, plan_through_a_pause),
@@ -572,6 +600,7 @@ PORT_CALLS = {
         "deliveries.hide",
         "evidence.get",
         "evidence.put_once",
+        "records.change",
         "records.get",
         "table.get",
         "table.query",
@@ -639,7 +668,7 @@ def end_of(world: LastingWorld) -> End:
         {key: bucket.markers(key) for key in [*OLD, YOUNG]},
         {key: len(versions) for key, versions in bucket.versions.items()},
         tuple(key for key, _ in sorted(bucket.uploads)),
-        tuple(sorted(world.records().records)),
+        tuple(sorted(key for table in (world.records(), *world.elsewhere.values()) for key in table.records)),
     )
 
 
@@ -689,7 +718,7 @@ def assert_same(found: End, expected: End) -> None:
         assert name in (expected.items[key], ALSO_SEEN_AS.get(expected.items[key])), f"{key!r} ended {name}"
 
 
-REMOVALS = {"remove", "remove_versions", "abort_upload"}
+REMOVALS = {"remove", "remove_versions", "abort_upload", "change"}
 EFFECTS = {"write", "transact", "put_once", "send", "hide", *REMOVALS, "resume", "put"}
 
 
