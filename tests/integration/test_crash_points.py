@@ -447,6 +447,20 @@ def undo(world: LastingWorld) -> None:
     settle(world)
 
 
+def with_cohorts() -> LastingWorld:
+    """Each object is a cohort of its own; some of them are canaries."""
+    return a_world(**by_cohort("a", "b", "f", "young"))
+
+
+def by_cohort(*canaries: str) -> dict[str, object]:
+    limits = {"max_items": 1000, "max_attempts": 5, "empty_cohort": True}
+    return {"cohort": "app/{name}", "canary": {"cohorts": list(canaries)}, "limits": limits}
+
+
+def with_an_undo_by_cohort() -> LastingWorld:
+    return a_closed_run(**by_cohort("a", "b", "f", "g"))
+
+
 def undo_in_two_goes(world: LastingWorld) -> None:
     """The first invocation has time for the receipts of one job, no more."""
     world.run_id = str(UNDO)
@@ -597,6 +611,8 @@ STORIES = {
     "records": Story(
         lambda: with_records(index="by-status", partitions=["open"]), remove_records, ["planning", "working"]
     ),
+    "cohorts, in two goes": Story(with_cohorts, plan_in_two_goes),
+    "cohorts of a run that is undone": Story(with_an_undo_by_cohort, undo),
     "records elsewhere": Story(with_records_elsewhere, remove_records_elsewhere, ["planning", "working"]),
     "records of a whole table": Story(lambda: with_records(scan={"segments": 2}), remove_records_that_others_write),
     "calls of an endpoint": Story(lambda: with_calls(idempotent=True), call, ["working"]),
