@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -12,8 +13,9 @@ from typing import Annotated, Any
 from aws_cdk import Duration
 from aws_cdk.aws_logs import RetentionDays
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from sexton.aws.settings import LEASE_MARGIN, VISIBILITY_FACTOR
+from sexton.aws.settings import LEASE_MARGIN, LOCAL_ENDPOINT, VISIBILITY_FACTOR
 from sexton.duration import to_text
+from sexton.endpoint_action import HttpAction
 from sexton.missed import DELIVERED_WITHIN
 from sexton.policy import Policy, PolicyError, Problem
 from sexton.problem import in_words
@@ -81,6 +83,7 @@ class Config(BaseModel):
     worker_concurrency: int = Field(default=10, ge=2, le=1000)  # the bounds of an SQS event source mapping
     mismatch_seconds: int = Field(default=300, gt=0)
     local: bool = False
+    local_ca: str = ""
 
     @property
     def stack_name(self) -> str:
@@ -103,7 +106,7 @@ class Config(BaseModel):
         return Duration.seconds(self.worker_timeout * VISIBILITY_FACTOR)
 
 
-def read(context: Mapping[str, Any]) -> Config:
+def read(context: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Config:
     """Take the known values from the context.
 
     Raises ConfigError naming each value that cannot be used, and each name that is meant for us and unknown.
@@ -114,9 +117,18 @@ def read(context: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         problems += [f"-c {e['loc'][0]}={e['input']}: {in_words(e)}" for e in error.errors()]
         raise ConfigError("\n".join(problems)) from error
+    problems += _not_local(settings, environ)
     if problems:
         raise ConfigError("\n".join(problems))
     return settings
+
+
+def _not_local(settings: Config, environ: Mapping[str, str]) -> Iterator[str]:
+    """Of a real account nothing but public addresses is ever called."""
+    if settings.local_ca and not (settings.local and environ.get(LOCAL_ENDPOINT)):
+        yield f"-c local_ca is for an emulator only: it needs -c local=true, and {LOCAL_ENDPOINT} in the environment"
+    elif settings.local_ca and not Path(settings.local_ca).is_absolute():
+        yield f"-c local_ca={settings.local_ca}: it must be an absolute path, since functions run elsewhere"
 
 
 def _unknown(context: Mapping[str, Any]) -> Iterator[str]:
@@ -146,6 +158,9 @@ def _unfit(policy: Policy, settings: Config) -> Iterator[Problem]:
     elif policy.source.bucket.startswith(f"{settings.service}-evidencebucket"):
         what = f"source.bucket {policy.source.bucket!r} is Sexton's own evidence"
         yield Problem(where, what, "a bucket that is yours to clean")
+    if isinstance(policy.action, HttpAction) and policy.action.pause > timedelta(seconds=settings.worker_timeout / 3):
+        what = f"action.rate {policy.action.rate:g} makes a worker wait for more than a third of its time"
+        yield Problem(where, what, f"{3 / settings.worker_timeout:.2g} or more, or a longer -c worker_timeout")
     # A worker that crashes is followed when its lease is over, at the next tick.
     followed = timedelta(seconds=settings.worker_timeout) + LEASE_MARGIN + timedelta(minutes=1)
     if policy.limits.max_age < ATTEMPTS_AT_LEAST * followed:

@@ -75,6 +75,7 @@ class Functions(Construct):
         code: lambda_.Code,
         worker_timeout: Duration,
         environment: Mapping[str, str],
+        of_worker: Mapping[str, str],
     ) -> None:
         super().__init__(scope, id)
         self.discovery = Function(
@@ -94,7 +95,7 @@ class Functions(Construct):
             key=key,
             code=code,
             timeout=worker_timeout,
-            environment=environment,
+            environment={**environment, **of_worker},
             description="Carries out the jobs of a plan.",
         )
         self.reconciler = Function(

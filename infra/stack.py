@@ -51,6 +51,7 @@ class SextonStack(Stack):
             code=code,
             worker_timeout=Duration.seconds(settings.worker_timeout),
             environment=self._environment(),
+            of_worker={"SEXTON_LOCAL_CA": settings.local_ca},
         )
         schedules = self._connect(policies)
         self.control = Control(self, "Control", key=key, code=code, environment=self._of_control(schedules))

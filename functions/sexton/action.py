@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, StrictBool, StrictInt, StrictStr, Tag
 
+from sexton.endpoint_action import HttpAction
 from sexton.problem import refused
 from sexton.record_source import RecordSource
 from sexton.source import S3Source
@@ -16,7 +17,7 @@ Word = Literal["expire", "purge", "abort", "delete", "archive"]
 WORD = "word"
 
 # What each kind of source can have done to its items.
-FITTING = {"s3": ("expire", "purge"), "s3_uploads": ("abort",), "dynamodb": ("delete",)}
+FITTING = {"s3": ("expire", "purge"), "s3_uploads": ("abort",), "dynamodb": ("delete", "http")}
 
 
 class Mark(BaseModel):
@@ -29,7 +30,7 @@ class Mark(BaseModel):
     value: StrictBool | StrictInt | StrictStr
 
 
-MAPPINGS: Mapping[str, type[BaseModel]] = {"mark": Mark}  # by their `kind`
+MAPPINGS: Mapping[str, type[BaseModel]] = {"mark": Mark, "http": HttpAction}  # by their `kind`
 
 
 def _tag(given: object) -> str:
@@ -47,18 +48,23 @@ def _of_a_known_kind(given: Any) -> Any:
 
 
 Action = Annotated[
-    Annotated[Word, Tag(WORD)] | Annotated[Mark, Tag("mark")],
+    Annotated[Word, Tag(WORD)] | Annotated[Mark, Tag("mark")] | Annotated[HttpAction, Tag("http")],
     Discriminator(_tag),
     BeforeValidator(_of_a_known_kind),
 ]
 
 
-def name_of(action: Word | Mark) -> str:
+def is_call(given: object) -> bool:
+    """Whether an action, as given or checked, is the call of an endpoint."""
+    return isinstance(given, HttpAction) or (isinstance(given, Mapping) and given.get("kind") == "http")
+
+
+def name_of(action: Word | Mark | HttpAction) -> str:
     """The action's name in every case: the word, or the kind of the mapping."""
     return action if isinstance(action, str) else action.kind
 
 
-def check_action(action: Word | Mark, source: S3Source | RecordSource) -> Word | Mark:
+def check_action(action: Word | Mark | HttpAction, source: S3Source | RecordSource) -> Word | Mark | HttpAction:
     """Give the action back, or raise PydanticCustomError where it is not for such a source."""
     noncurrent = isinstance(source, S3Source) and source.versions == "noncurrent"
     fitting = ("purge",) if noncurrent else FITTING[source.kind]

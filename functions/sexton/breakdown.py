@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from sexton import by_cohort
+from sexton.by_cohort import RunByCohort
+from sexton.cohort import name_of
+from sexton.cohort_counts import PlannedCohorts
 from sexton.cohorts import Cohorts
 from sexton.decision import date_of
 from sexton.histogram import Ages, Tally
@@ -73,14 +77,17 @@ class Breakdown:
     rules: Mapping[str, ClassRule]
     total: Tally = field(default_factory=Tally)
     removed: dict[tuple[str, Space], Stored] = field(default_factory=dict)
+    planned: PlannedCohorts | None = None  # by cohort, where the policy names cohorts
 
     @staticmethod
-    def of(policy: Policy, cutoff: datetime) -> Breakdown:
-        """An empty one for a run of this policy."""
-        if isinstance(policy.source, RecordSource):  # a record's key is no path: a table is one cohort
-            prefix = f"{policy.source.table}/"
-            return Breakdown(Cohorts((prefix,), prefix), Ages(cutoff), date_of(policy), list_prices().classes)
-        return Breakdown(Cohorts(policy.source.prefixes), Ages(cutoff), date_of(policy), list_prices().classes)
+    def of(policy: Policy, cutoff: datetime, planned: PlannedCohorts | None = None) -> Breakdown:
+        """An empty one for a run of this policy; `planned` is what its planning counted by cohort."""
+        cohorts = _cohorts(policy, planned)
+        return Breakdown(cohorts, Ages(cutoff), date_of(policy), list_prices().classes, planned=planned)
+
+    def by_cohort(self) -> RunByCohort:
+        """At the end: the largest cohorts, and the others."""
+        return by_cohort.of_books(self.cohorts, self.planned)
 
     def add(self, item: Item, name: str, at: datetime, *, marked: bool = False) -> None:
         """Count one item, in the plan's order, each once.
@@ -89,7 +96,7 @@ class Breakdown:
         `marked`: a delete marker is all that a removal places.
         """
         self.total.add(item.size)
-        self.cohorts.add(item.key, item.size, (name, item.storage_class))
+        self.cohorts.add(item, (name, item.storage_class))
         self.ages.add(self.dated(item), item.size)
         space = _space(name, marked)
         if space is not None:
@@ -120,6 +127,14 @@ class Breakdown:
         for cell, tally in self.cohorts.cells():
             sums.setdefault(key(cell), Tally()).merge(tally)
         return sorted(sums.items())
+
+
+def _cohorts(policy: Policy, planned: PlannedCohorts | None) -> Cohorts:
+    if policy.cohort is not None and planned is not None:
+        return Cohorts(named=name_of(policy.cohort), apart=frozenset(line.cohort for line in planned.largest))
+    if isinstance(policy.source, RecordSource):  # a record's key is no path: a table is one cohort
+        return Cohorts(whole=f"{policy.source.table}/")
+    return Cohorts(policy.source.prefixes)
 
 
 def _time(fields: Mapping[str, object], closed_at: datetime) -> datetime:

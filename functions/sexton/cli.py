@@ -146,10 +146,11 @@ def run_list(
 @run_app.command("show")
 def run_show(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton") -> None:
     """Show a run with what became of its items."""
-    from sexton import cli_tables, showing
+    from sexton import cli_cohorts, cli_tables, showing
     from sexton.cli_output import put_json
 
-    view = showing.show(connect(stack).ledger, run)
+    deployment = connect(stack)
+    view = cli_cohorts.with_cohorts(deployment, showing.show(deployment.ledger, run))
     if as_json:
         put_json(view)
     else:
@@ -167,12 +168,14 @@ def run_watch(
 
     Exit 0: completed, balanced and nothing dead, or reported. 1: ended otherwise. 3: awaits approval. 4: timeout.
     """
-    from sexton import cli_tables
+    from sexton import cli_cohorts, cli_tables
     from sexton.cli_output import put_json, say
     from sexton.cli_watch import AWAITING_APPROVAL, watch
     from sexton.waiting import to_approve
 
-    view, code = watch(connect(stack), run, timeout)
+    deployment = connect(stack)
+    view, code = watch(deployment, run, timeout)
+    view = cli_cohorts.with_cohorts(deployment, view)
     if as_json:
         put_json(view)
     else:
@@ -207,6 +210,14 @@ def plan_money(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton")
     from sexton import cli_plan
 
     cli_plan.money(connect(stack), run, as_json=as_json)
+
+
+@plan_app.command("cohorts")
+def plan_cohorts(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton") -> None:
+    """Show what is planned of each cohort, and what is only reported of those that are no canaries."""
+    from sexton import cli_cohorts
+
+    cli_cohorts.of_plan(connect(stack), run, as_json=as_json)
 
 
 @app.command("explain")

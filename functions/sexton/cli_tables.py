@@ -7,8 +7,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from sexton import cli_cohorts
 from sexton.cli_output import facts, many, table
 from sexton.dead_letters import DeadLetter
+from sexton.decision import REPORT_ONLY
 from sexton.explaining import Explanation
 from sexton.explaining import Verdict as PolicyVerdict
 from sexton.fate import Fate, SeenItem
@@ -80,6 +82,9 @@ def run(view: RunView) -> Iterator[RenderableType]:
     )
     yield ""
     yield table(("", "items", "of which"), _count_rows(view), right=("items",))
+    if view.cohorts:
+        yield ""
+        yield cli_cohorts.lines(view.cohorts)
     if view.changes:
         yield ""
         changes = ((when(each.at), each.change, each.actor, each.reason, each.detail) for each in view.changes)
@@ -146,7 +151,8 @@ def _there(found: Explanation, now: SeenItem) -> str:
 
 
 def _would(said: PolicyVerdict) -> str:
-    return "only report it" if (said.mode, said.action) == ("report", "remove") else said.action
+    reported = (said.mode, said.action) == ("report", "remove") or said.reason == REPORT_ONLY.reason
+    return "only report it" if reported else said.action
 
 
 def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from sexton import books, keys, report_csv, report_html, run_transitions
 from sexton.books import Books, Entry, Tell
 from sexton.breakdown import Breakdown
+from sexton.cohort_counts import CohortCounts
 from sexton.errors import EvidenceAltered, SextonError
 from sexton.item import rfc3339
 from sexton.job import OPEN
@@ -61,9 +62,11 @@ class Closing:
                 return False
             entries.append(books.entry(job))
             counted.update(job.counts)
+        policy = self._policy(run, deployed)
+        counts = self._counts(run, policy)
         if run.state is RunState.INVALIDATED:
-            write_plan(self.ledger, self.evidence, run)
-        breakdown = self._breakdown(run, deployed)
+            write_plan(self.ledger, self.evidence, run, counts)
+        breakdown = Breakdown.of(policy, run.cutoff, counts.shown() if counts else None) if policy else None
         compared = books.compare(self.evidence, self._in_time(entries), self._teller(breakdown))
         if compared.planned != run.planned:
             compared.problem(f"{run.planned} items were planned, the books have {compared.planned}")
@@ -112,21 +115,30 @@ class Closing:
         if breakdown is not None:
             worth = money(breakdown, list_prices(), self.region)
             facts["money"] = worth.to_fields()
+            facts["cohorts"] = breakdown.by_cohort().model_dump()
             report = Report(facts, breakdown, worth)
             self.evidence.put_once(keys.report_csv(run.run_id, revision), report_csv.render(report))
             self.evidence.put_once(keys.report_html(run.run_id, revision), report_html.render(report))
         self.evidence.put_once(keys.report(run.run_id, revision), json.dumps(facts, indent=1).encode())
         return revision
 
-    def _breakdown(self, run: Run, deployed: Policy | None) -> Breakdown | None:
-        """Where sums by class, cohort and age are kept; None where the policy that says how is lost.
+    def _policy(self, run: Run, deployed: Policy | None) -> Policy | None:
+        """The run's policy, which says how sums by class, cohort and age are kept; None where it is lost.
 
         A run closes all the same: that its policy cannot be read is what `verify` says, not a reason to stay open.
         """
         try:
-            return Breakdown.of(policy_of(self.evidence, run, deployed), run.cutoff)
+            return policy_of(self.evidence, run, deployed)
         except EvidenceAltered as altered:
             self.log("report_without_breakdown", run_id=run.run_id, error=str(altered))
+            return None
+
+    def _counts(self, run: Run, policy: Policy | None) -> CohortCounts | None:
+        """What planning counted by cohort; empty where that is lost, which is no reason to stay open either."""
+        try:
+            return CohortCounts.of_run(self.evidence, policy, run) if policy else None
+        except EvidenceAltered as altered:
+            self.log("report_without_cohorts", run_id=run.run_id, error=str(altered))
             return None
 
     def _in_time(self, entries: Iterable[Entry]) -> Iterator[Entry]:

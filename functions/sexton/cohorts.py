@@ -1,4 +1,4 @@
-"""What a run's items come to by the folder they lie in: the largest folders apart, all others together."""
+"""What a run's items come to by cohort: some cohorts apart, all others together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sexton.cohort import NameOf
 from sexton.histogram import Tally
+from sexton.item import Item
 
 KEPT = 100  # as many as a person reads, and as a page holds
 
@@ -18,15 +20,18 @@ Cells = dict[Cell, Tally]
 class Cohorts:
     """Counts items by cohort, outcome and storage class; memory holds twice `kept` cohorts, however many there are.
 
-    An item's cohort is its prefix of the policy with the key's next segment, or the prefix alone if the key has none.
-    Items come in the plan's order, so that a cohort's items are neighbours: when another one begins, those before it
-    are complete, and the smallest of them can be folded into `others`. So the largest by bytes remain. `whole` is the
-    one cohort of all items where their keys are no paths.
+    Where the policy says whose an item is, `named` tells, and only the cohorts `apart` are counted apart. Else a cohort
+    is a folder: the policy's prefix with the key's next segment, or the prefix alone if the key has none. Then items
+    come in the plan's order, so that a folder's items are neighbours: when another one begins, those before it are
+    complete, and the smallest of them can be folded into `others`. So the largest by bytes remain. `whole` is the one
+    cohort of all items where their keys are no paths.
     """
 
-    prefixes: Sequence[str]
+    prefixes: Sequence[str] = ()
     whole: str | None = None
     kept: int = KEPT
+    named: NameOf | None = None
+    apart: frozenset[str] = frozenset()
     others: Cells = field(default_factory=dict)
     folded: int = 0  # how many cohorts `others` has
     _cells: dict[str, Cells] = field(default_factory=dict)
@@ -35,32 +40,40 @@ class Cohorts:
     def __post_init__(self) -> None:
         self._ordered = sorted(self.prefixes)
 
-    def add(self, key: str, size: int, cell: Cell) -> None:
+    def add(self, item: Item, cell: Cell) -> None:
         """Count one item."""
-        prefix, name = (self.whole, self.whole) if self.whole is not None else self._named(key)
-        cells = self._cells.get(name)
-        if cells is None:
-            cells = self._begin(name, prefix)
+        cells = self._cells_of(item)
         tally = cells.get(cell)
         if tally is None:
             tally = cells[cell] = Tally()
-        tally.add(size)
-        self._bytes[name] += size
+        tally.add(item.size)
 
-    def _named(self, key: str) -> tuple[str, str]:
-        """The prefix of a key, and the cohort."""
+    def _cells_of(self, item: Item) -> Cells:
+        name, prefix = (self.named(item), None) if self.named is not None else self._folder(item.key)
+        if self.named is not None and name not in self.apart:
+            return self.others
+        cells = self._cells.get(name)
+        if cells is None:
+            cells = self._begin(name, prefix)
+        self._bytes[name] += item.size
+        return cells
+
+    def _folder(self, key: str) -> tuple[str, str]:
+        """The folder of a key, and its prefix."""
+        if self.whole is not None:
+            return self.whole, self.whole
         prefix = self._prefix(key)
         head, slash, _ = key[len(prefix) :].partition("/")
-        return prefix, prefix + head + slash if slash else prefix
+        return prefix + head + slash if slash else prefix, prefix
 
     def _prefix(self, key: str) -> str:
         """The policy's prefix that the key begins with: no prefix of a policy covers another."""
         place = bisect_right(self._ordered, key) - 1
         return self._ordered[place] if place >= 0 and key.startswith(self._ordered[place]) else ""
 
-    def _begin(self, name: str, prefix: str) -> Cells:
-        """Begin a cohort. The prefix's own is not folded yet: its items lie between those of the folders."""
-        if len(self._cells) >= 2 * self.kept:
+    def _begin(self, name: str, prefix: str | None) -> Cells:
+        """Begin a cohort. A prefix's own folder is not folded yet: its items lie between those of the others."""
+        if prefix is not None and len(self._cells) >= 2 * self.kept:
             self._fold_smallest(spare=prefix)
         self._bytes[name] = 0
         self._cells[name] = {}
@@ -79,11 +92,20 @@ class Cohorts:
         return sorted(self._cells, key=lambda name: (-self._bytes[name], name))
 
     def largest(self) -> list[tuple[str, Cells]]:
-        """At the end: at most `kept` cohorts, by bytes; `others` and `folded` then have all the rest."""
-        self._fold_smallest()
+        """At the end: the cohorts counted apart, by bytes; `others` and `folded` then have all the rest."""
+        if self.named is None:
+            self._fold_smallest()
         return [(name, self._cells[name]) for name in self._largest_first()]
 
     def cells(self) -> Iterator[tuple[Cell, Tally]]:
         """Every cell of every cohort, the others too."""
         for cells in (*self._cells.values(), self.others):
             yield from cells.items()
+
+
+def summed(cells: Cells) -> Tally:
+    """All cells of a cohort together."""
+    sum_of_all = Tally()
+    for tally in cells.values():
+        sum_of_all.merge(tally)
+    return sum_of_all

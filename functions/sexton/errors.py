@@ -41,6 +41,9 @@ NEXT_ACTION = {
     ReasonClass.LOCKED: "nothing to do now: the lock ends by itself or by whoever placed it",
 }
 
+EFFECT_UNKNOWN = "effect_unknown"  # the code of what may have been done, and nobody can tell
+FIND_OUT = "find out whether it was done: resolve it where it was, replay it where it was not"
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -59,7 +62,7 @@ class Failure:
     @property
     def next_action(self) -> str:
         """What a person does about it, or what happens by itself."""
-        return NEXT_ACTION[self.reason_class]
+        return FIND_OUT if self.code == EFFECT_UNKNOWN else NEXT_ACTION[self.reason_class]
 
     @property
     def may_pass(self) -> bool:

@@ -129,6 +129,7 @@ class Job(BaseModel):
     redriven_early_at: Instant | None = None
     redrive_refused: str | None = None
     maybe_done: bool = False
+    call_begun_at: Instant | None = None
     lease_token: str | None = None
     lease_expires_at: Instant | None = None
     outcome_files: tuple[str, ...] = ()

@@ -51,6 +51,7 @@ TRANSITIONS: tuple[tuple[str, str, str, str], ...] = (
         "lease expired, found by the reconciler; maybe_done",
         "lease_expires_at < now, token unchanged",
     ),
+    ("leased", "leased", "a call that must not be repeated is about to be made: call_begun_at", "own token"),
     ("leased", "succeeded", "all its items have outcomes or rows of their own", "own token"),
     ("leased", "ready", "transient failure; not_before and reason recorded", "own token"),
     ("leased", "ready", "throttled: attempt - 1, throttles + 1", "own token"),
@@ -78,7 +79,8 @@ TRANSITIONS: tuple[tuple[str, str, str, str], ...] = (
     (
         "ready",
         "dead",
-        "used up, or invalidated with an effect that cannot be told; observed if maybe_done; by the reconciler",
+        "used up, or an effect that cannot be told (call_begun_at, or the run invalidated); observed if maybe_done; "
+        "by the reconciler",
         "row rev observed",
     ),
     (
@@ -100,6 +102,7 @@ TRANSITIONS: tuple[tuple[str, str, str, str], ...] = (
 KEEP_SETTLED = timedelta(days=400)  # closed work leaves by TTL then; its evidence stays
 
 LEASE_ATTRIBUTES = ("lease_token", "lease_expires_at")
+ATTEMPT_ATTRIBUTES = (*LEASE_ATTRIBUTES, "call_begun_at")
 REDRIVE_ATTRIBUTES = ("redriven_early_at", "redrive_refused")
 MOST_HISTORY = 200  # the latest entries that a row keeps: a job can be throttled for days, and a row has an end
 
@@ -200,6 +203,7 @@ def claim(
             equals("state", JobState.READY.value),
             any_of(absent("not_before"), at_most("not_before", ms(now))),
             any_of(absent("attempt"), before("attempt", limits.max_attempts)),
+            absent("call_begun_at"),
             *_age_left(limits, now, resumed_at),
             *_as_claimed(message),
         ),
@@ -228,6 +232,14 @@ def take_over(job: Job, token: str, now: datetime, lease: timedelta) -> Write:
         remove=("not_before", "dispatch_due"),
     )
     return _told(write, job, _no_record(job, now)) if expired else write
+
+
+def begin_call(job: Job, now: datetime, write_id: str) -> Write:
+    """leased -> leased, own token: a call is about to be made that must not be repeated.
+
+    Whatever settles the attempt takes this back. Where nothing does, nobody can tell whether the call was made.
+    """
+    return Write(job.key, write_id, _held(job), set={"call_begun_at": ms(now)}, add={"rev": 1})
 
 
 def expire(job: Job, now: datetime, write_id: str) -> Write:
@@ -332,7 +344,7 @@ def _end(job: Job, state: JobState, gained: Gained, now: datetime, write_id: str
         },
         append=append,
         add={"rev": 1, **add},
-        remove=(*LEASE_ATTRIBUTES, "maybe_done", "dispatch_due", "not_before", "open_pk", "open_sk"),
+        remove=(*ATTEMPT_ATTRIBUTES, "maybe_done", "dispatch_due", "not_before", "open_pk", "open_sk"),
     )
 
 
@@ -347,7 +359,7 @@ def die(
 ) -> Write:
     """leased, ready -> dead: a permanent failure, or attempts or age used up; every effect is known or observed.
 
-    `cannot_tell`: an effect may have happened and no look will ever tell; then maybe_done stays, for a replay.
+    `cannot_tell`: an effect may have happened and no look will ever tell; then maybe_done is set, for a replay.
     """
     fields, append, add = _gained(job, gained)
     write = Write(
@@ -363,10 +375,11 @@ def die(
             "reason_class": failure.reason_class.value,
             "summary": failure.summary,
             "next_action": failure.next_action,
+            **({"maybe_done": True} if cannot_tell else {}),
         },
         append=append,
         add={"rev": 1, **add},
-        remove=(*LEASE_ATTRIBUTES, "dispatch_due", "not_before", *(() if cannot_tell else ("maybe_done",))),
+        remove=(*ATTEMPT_ATTRIBUTES, "dispatch_due", "not_before", *(() if cannot_tell else ("maybe_done",))),
     )
     return _told(write, job, _entry(job, now, "dead", failure.code, failure.summary))
 
@@ -479,7 +492,7 @@ def release(job: Job, gained: Gained, how: Release, now: datetime, write_id: str
         },
         append=append,
         add=adds,
-        remove=LEASE_ATTRIBUTES,
+        remove=ATTEMPT_ATTRIBUTES,
     )
     return _told(write, job, _entry(job, now, how.event, code, summary))
 

@@ -8,6 +8,11 @@ def part(run_id: str, seq: str, sha256: str) -> str:
     return f"plans/{run_id}/{seq}-{sha256}.ndjson.gz"
 
 
+def cohorts(run_id: str, sha256: str) -> str:
+    """What planning had counted by cohort up to some part; the key contains its hash."""
+    return f"plans/{run_id}/cohorts-{sha256}.json.gz"
+
+
 def outcomes(run_id: str, job_id: str, token: str) -> str:
     """What one attempt or observation recorded."""
     return f"outcomes/{run_id}/{job_id}-{token}.ndjson.gz"

@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from sexton import keys, part
 from sexton.breakdown import PLANNED, Breakdown
+from sexton.cohort_counts import PlannedCohorts
 from sexton.errors import EvidenceAltered, Refused
 from sexton.item import Item
 from sexton.ledger import parsed
@@ -61,6 +62,7 @@ class Plan(BaseModel):
     scanned: dict[str, int]
     planned: int
     planned_bytes: int
+    cohorts: PlannedCohorts | None = None
     parts: tuple[PlannedPart, ...]
 
 

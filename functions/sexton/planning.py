@@ -12,9 +12,10 @@ from typing import TypeVar
 
 from sexton import job_transitions, keys, part, receipts, run_transitions
 from sexton.approval import reasons_to_wait
+from sexton.cohort_counts import CohortCounts
 from sexton.controls import Controls
-from sexton.decision import UNREADABLE, Decision, judge
-from sexton.errors import CallFailed, LeaseLost, ReasonClass, SourceRefused
+from sexton.decision import PLACED, UNREADABLE, Decision, judge
+from sexton.errors import CallFailed, EvidenceAltered, LeaseLost, ReasonClass, SourceRefused
 from sexton.item import Item, rfc3339
 from sexton.judging import judge_all
 from sexton.ledger import Ledger
@@ -58,6 +59,14 @@ class Scan:
     span: int = 0  # objects listed since the first pending item, it included
     span_to_last: int = 0  # the same, up to the last pending item
     unreadable: list[str] = field(default_factory=list)  # keys of records, of the whole run: the first of them
+    cohorts: CohortCounts | None = None  # of the whole run
+    cohorts_kept: str | None = None  # the hash of the file with those that are durable
+
+    def count_all(self, items: Sequence[Item], decision: Decision) -> None:
+        """Count items by cohort, where the policy names any."""
+        if self.cohorts is not None:
+            for item in items:
+                self.cohorts.add(item, decision)
 
     def note_unreadable(self, key: str) -> None:
         """Keep the key for the plan's list, as long as that is short: the run's row carries it."""
@@ -126,7 +135,7 @@ class Planning:
 
     def _scan(self, run: Run, policy: Policy, token: str) -> None:
         judged, target = judge(policy, run.cutoff), target_of(policy, self.stores, run.cutoff, run.run_id)
-        scan = self._scan_from(run)
+        scan = self._scan_from(run, policy)
         place: Place = run.cursor
         while place.prefix < target.ranges:
             page = _refusing(partial(target.page, place), policy.source.place)
@@ -144,11 +153,12 @@ class Planning:
             self._pause_point(run, policy, token, scan, place)
 
     def _scan_receipts(self, run: Run, policy: Policy, token: str) -> None:
-        """Of an undo: the delete markers that the undone run placed, one part for each of its jobs that placed any."""
-        scan, here = self._scan_from(run), Place(start_after=run.cursor.start_after)
+        """Of an undo: what the undone run left to take back, one part for each of its jobs that left any."""
+        scan, here = self._scan_from(run, policy), Place(start_after=run.cursor.start_after)
         for job, found in receipts.of_run(self.ledger, self.evidence, str(run.undoes), run.cursor.start_after):
             here = Place(start_after=job.seq)
             scan.seen.update(found.counts)
+            scan.count_all(found.markers, PLACED)
             if found.markers:
                 scan.pending, scan.span_to_last = [*found.markers], found.span
                 self._flush(run, token, scan, here)
@@ -156,13 +166,27 @@ class Planning:
         if scan.seen:
             self._flush(run, token, scan, here)
 
-    def _scan_from(self, run: Run) -> Scan:
+    def _scan_from(self, run: Run, policy: Policy) -> Scan:
         """What is durable of the scan so far."""
         now = self.clock()
         controls = self.ledger.controls()
         scan = Scan(run.cursor, Counter(run.scanned), run.planned, run.planned_bytes, now, controls, now)
         scan.unreadable.extend(run.unreadable)
+        scan.cohorts, scan.cohorts_kept = self._counted(run, policy), run.cohorts
         return scan
+
+    def _counted(self, run: Run, policy: Policy) -> CohortCounts | None:
+        try:
+            return CohortCounts.of_run(self.evidence, policy, run)
+        except EvidenceAltered as altered:
+            raise SourceRefused("cohorts_lost", f"{altered}; start a new run") from altered
+
+    def _counted_or_none(self, run: Run, policy: Policy) -> CohortCounts | None:
+        """Of a complete plan, which stands without its counts by cohort: then a person must look at it."""
+        try:
+            return CohortCounts.of_run(self.evidence, policy, run)
+        except EvidenceAltered:
+            return None
 
     def _take(
         self, run: Run, policy: Policy, token: str, scan: Scan, page: Page, judged: Sequence[tuple[Item, Decision]]
@@ -171,6 +195,7 @@ class Planning:
         for index, (item, decision) in enumerate(judged):
             scan.seen[decision.reason] += 1
             scan.span += 1
+            scan.count_all((item,), decision)
             if decision is UNREADABLE:
                 scan.note_unreadable(item.key)
             if decision.action != "remove":
@@ -212,10 +237,12 @@ class Planning:
         scanned, planned = scan.scanned + scan.seen, scan.planned + len(scan.pending)
         size = scan.size + sum(item.size for item in scan.pending)
         cursor = Cursor.at(to, scan.cursor.part + len(writes))
+        if scan.cohorts is not None:
+            scan.cohorts_kept = scan.cohorts.keep(self.evidence, run.run_id, scan.cohorts_kept)
         now = self.clock()
         writes.append(
             run_transitions.advance(
-                run, token, cursor, dict(scanned), planned, size, now, self.token(), scan.unreadable
+                run, token, cursor, dict(scanned), planned, size, now, self.token(), scan.unreadable, scan.cohorts_kept
             )
         )
         self._held(self.ledger.table.transact(writes) if len(writes) > 1 else self._write_one(writes[0]))
@@ -259,8 +286,9 @@ class Planning:
 
     def _review(self, run: Run, policy: Policy) -> Run:
         """planned: the list of parts goes to evidence, then the limits and the approval are judged."""
-        because = () if run.undoes else self._reasons_to_wait(run, policy)
-        write_plan(self.ledger, self.evidence, run)
+        counts = self._counted_or_none(run, policy)
+        because = () if run.undoes else self._reasons_to_wait(run, policy, counts)
+        write_plan(self.ledger, self.evidence, run, counts)
         if run.mode == "report":
             self._free(run, RunState.REPORTED, because)
         elif because:
@@ -269,8 +297,8 @@ class Planning:
             self._write(run_transitions.move(run, RunState.DISPATCHING, self.token()))
         return self._again(run)
 
-    def _reasons_to_wait(self, run: Run, policy: Policy) -> tuple[str, ...]:
-        return reasons_to_wait(policy, run, self.ledger.policy(run.policy).get("approved_versions", []))
+    def _reasons_to_wait(self, run: Run, policy: Policy, counts: CohortCounts | None) -> tuple[str, ...]:
+        return reasons_to_wait(policy, run, self.ledger.policy(run.policy).get("approved_versions", []), counts)
 
     def _free(self, run: Run, state: RunState, because: tuple[str, ...]) -> None:
         """The run waits for a person: it frees the policy's slot in the same transaction."""
@@ -309,8 +337,11 @@ def _refusing(call: Callable[[], T], place: str) -> T:
         raise
 
 
-def write_plan(ledger: Ledger, evidence: Evidence, run: Run) -> None:
-    """Write `plan.json` from the ledger: the same each time, so that a repeat after a crash finds it written."""
+def write_plan(ledger: Ledger, evidence: Evidence, run: Run, counts: CohortCounts | None) -> None:
+    """Write `plan.json` from the ledger: the same each time, so that a repeat after a crash finds it written.
+
+    `counts`: by cohort, as far as the run was planned.
+    """
     plan = {
         "schema": 1,
         "run_id": run.run_id,
@@ -325,6 +356,7 @@ def write_plan(ledger: Ledger, evidence: Evidence, run: Run) -> None:
         "planned": run.planned,
         "planned_bytes": run.planned_bytes,
         **({"unreadable": list(run.unreadable)} if run.unreadable else {}),
+        **({"cohorts": counts.shown().model_dump()} if counts else {}),
         "parts": [
             {
                 "seq": job.seq,

@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from sexton.action import Action, check_action, name_of
+from sexton.action import Action, check_action, is_call, name_of
 from sexton.cohort import Canary, Cohort, RecordCohort, fitted, refuse_canary, refuse_limits
 from sexton.duration import FixedDuration, to_text
 from sexton.key_date import KeyDate, TagDate
@@ -112,9 +112,9 @@ class Policy(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _jobs_of_records_are_small(cls, given: Any) -> Any:
-        """Left out, the size of a job of records is the largest that one transaction takes."""
+        """Left out, the size of a job of records is the largest that one transaction takes, and of calls one."""
         if isinstance(given, dict) and _source_kind(given.get("source")) == "dynamodb":
-            return {"job_size": MOST_RECORDS, **given}
+            return {"job_size": 1 if is_call(given.get("action")) else MOST_RECORDS, **given}
         return given
 
     # Fields are checked against each other one by one, in their order, each with those before it that are good in
@@ -242,13 +242,21 @@ class Policy(BaseModel):
 
     @field_validator("job_size")
     @classmethod
+    def _a_call_is_for_one(cls, job_size: int, info: ValidationInfo) -> int:
+        if is_call(info.data.get("action")) and job_size > 1:
+            raise refused(f"job_size {job_size} is more than the one item that a call is made for", "1, or no job_size")
+        return job_size
+
+    @field_validator("job_size")
+    @classmethod
     def _parts_can_be_numbered(cls, job_size: int, info: ValidationInfo) -> int:
         limits: Limits | None = info.data.get("limits")
+        calls = is_call(info.data.get("action"))
         if limits and limits.max_items > MAX_PARTS * job_size:
             raise refused(
                 f"max_items {limits.max_items} in jobs of {job_size} makes more than {MAX_PARTS} parts",
-                f"limits.max_items: {MAX_PARTS * job_size} at most,"
-                f" or job_size: {-(-limits.max_items // MAX_PARTS)} or more",
+                f"limits.max_items: {MAX_PARTS * job_size} at most"
+                + ("" if calls else f", or job_size: {-(-limits.max_items // MAX_PARTS)} or more"),
                 at="..limits.max_items",
             )
         return job_size

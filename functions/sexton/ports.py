@@ -7,16 +7,17 @@ any two of them the process may end.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from sexton.attributes import Attributes
 from sexton.elsewhere import Elsewhere
 from sexton.errors import Failure
+from sexton.http_call import HttpAnswer, HttpCall
 from sexton.item import Item, ItemId
 from sexton.record_source import RecordSource
-from sexton.table import Change, Check, Delete, Key, Row, Write, Written
+from sexton.table import Change, Check, Key, Row, Write, Written
 
 Clock = Callable[[], datetime]  # aware, UTC
 Token = Callable[[], str]  # a new unique id each time
@@ -283,12 +284,42 @@ class RecordTables(Protocol):
         """
 
 
+class Endpoints(Protocol):
+    """Endpoints of applications, on the public internet."""
+
+    def call(self, call: HttpCall) -> HttpAnswer:
+        """One call, never repeated by itself; nothing is kept of the answer but its status and a short reason.
+
+        CallFailed has `unknown_effect` from when anything was sent: then the call may have been carried out.
+        """
+
+    def await_turn(self, policy: str, pause: timedelta) -> None:
+        """Wait until the pause since this policy's last turn is over."""
+
+    def request_timeout(self) -> timedelta:
+        """The longest that one call may take, whatever a policy says."""
+
+
+class NoEndpoints:
+    """For whoever only looks: there is nothing that could be called."""
+
+    def call(self, call: HttpCall) -> HttpAnswer:
+        raise AssertionError("nothing is called from here")
+
+    def await_turn(self, policy: str, pause: timedelta) -> None:
+        raise AssertionError("nothing is called from here")
+
+    def request_timeout(self) -> timedelta:
+        return timedelta()
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where items lie: buckets and tables."""
+    """Where items lie: buckets and tables; and what is called for some of them."""
 
     bucket: Buckets
     records: RecordTables
+    endpoints: Endpoints = field(default_factory=NoEndpoints)
 
 
 class Discovery(Protocol):

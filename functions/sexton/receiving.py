@@ -95,6 +95,8 @@ def _met_open(job: Job, limits: Limits, now: datetime, resumed_at: datetime | No
     expired = job.state is JobState.LEASED
     if expired and job.lease_expires_at is not None and job.lease_expires_at >= now:
         return Wait(job.lease_expires_at - now + timedelta(seconds=1), "another worker holds it")
+    if job.call_begun_at is not None:
+        return Wait(LOOK_AGAIN, "a call that must not be repeated may have been made")
     if job.may_split(limits, found_no_record=expired):
         return TakeOver(job)
     if job.not_before is not None and job.not_before > now:

@@ -11,7 +11,7 @@ from sexton import job_transitions, keys, run_transitions
 from sexton.approval import PLAN_TTL
 from sexton.closing import Closing
 from sexton.controls import Controls
-from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass, SextonError
+from sexton.errors import EFFECT_UNKNOWN, CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass, SextonError
 from sexton.instant import latest
 from sexton.job import OPEN, Job, JobState, Limits, last_failure
 from sexton.job_transitions import NOTHING, Gained
@@ -24,7 +24,7 @@ from sexton.policy import Policy
 from sexton.ports import Clock, Discovery, Evidence, Gauges, Log, TimeLeft, Token
 from sexton.reading import open_items, policy_of, policy_to_work_by, record
 from sexton.run import AT_WORK, ATTENTION, SEXTON, WAITING, Change, Run, RunState
-from sexton.settling import BREAKER, EFFECT_UNKNOWN, EVIDENCE_ALTERED
+from sexton.settling import BREAKER, EVIDENCE_ALTERED
 from sexton.starting import Policies
 from sexton.table import Applied, Refused, Row, Write
 from sexton.target import AnyTarget, AtomicTarget
@@ -32,6 +32,11 @@ from sexton.targets import judge_of
 
 FINISHED_TO_JUDGE = 20  # jobs, before their dead ones are a share of anything
 RESERVE = timedelta(seconds=20)  # of the function's time; what is left waits for the next tick
+CALL_UNKNOWN = Failure(
+    ReasonClass.PERMANENT,
+    EFFECT_UNKNOWN,
+    "the worker ended without a record after it had begun a call that must not be repeated",
+)
 
 
 class TickFailed(SextonError):
@@ -168,7 +173,7 @@ class Reconciling:
             nothing_open = False
             if paused:
                 break
-            if job.used_up(limits, now, resumed_at) and not job.may_split(limits):
+            if job.call_begun_at is not None or (job.used_up(limits, now, resumed_at) and not job.may_split(limits)):
                 used_up.append(job)
             elif job.dispatch_due is not None and job.dispatch_due <= now:
                 due = True
@@ -228,6 +233,8 @@ class Reconciling:
 
     def _observed_or_not(self, job: Job, run: Run, policy: Policy | None) -> tuple[Gained, Failure | None]:
         """What a look made certain, or why none ever will: then the job is dead, and a person must judge."""
+        if job.call_begun_at is not None:
+            return NOTHING, CALL_UNKNOWN
         try:
             return self._observed(job, run, policy)
         except CallFailed as failed:

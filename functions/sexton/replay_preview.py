@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from sexton.controls import Controls
-from sexton.errors import CallFailed, EvidenceAltered, Failure, NotAllowed
+from sexton.endpoint_action import HttpAction
+from sexton.errors import EFFECT_UNKNOWN, CallFailed, EvidenceAltered, Failure, NotAllowed
 from sexton.item import Item
 from sexton.job import Job
 from sexton.judging import FreshLook, held
@@ -76,7 +77,8 @@ class RunPreview:
         if refused:
             return _refused(refused)
         try:
-            would = self._would(job, self.run)
+            policy = policy_of(self.ports.evidence, self.run, None)
+            would = self._would(job, self.run, policy)
         except CallFailed as failed:
             return _blind(f"{failed.failure.code}: {failed.failure.summary}")
         except EvidenceAltered as altered:
@@ -87,11 +89,10 @@ class RunPreview:
             allowed=True,
             would=dict(sorted(would.items())),
             looked_at=would.total(),
-            sentence=_sentence(job, would, later),
+            sentence=_sentence(job, would, later) + _warning(job, policy, would),
         )
 
-    def _would(self, job: Job, run: Run) -> Counter[str]:
-        policy = policy_of(self.ports.evidence, run, None)
+    def _would(self, job: Job, run: Run, policy: Policy) -> Counter[str]:
         left = open_items(self.ports.evidence, job)
         first = left[: min(at_once(len(left), job.span), MOST_TAGS if policy.needs_tags else len(left))]
         if not first:
@@ -124,6 +125,12 @@ def _sentence(job: Job, would: Counter[str], later: str) -> str:
     parts = ", ".join(_part(name, number) for name, number in sorted(would.items()))
     of = f" of the first {would.total()} of {job.open_items} items" if would.total() < job.open_items else ""
     return f"it would{of} {parts}{later}"
+
+
+def _warning(job: Job, policy: Policy, would: Counter[str]) -> str:
+    """What must be known before a call is made again that must not be repeated."""
+    unsure = isinstance(policy.action, HttpAction) and job.reason == EFFECT_UNKNOWN and would[REMOVE]
+    return "; its call may have happened already, and would be made a second time" if unsure else ""
 
 
 def _part(name: str, number: int) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 
+from sexton.by_cohort import ByCohort
 from sexton.cohorts import Cells
 from sexton.escaping import escaped
 from sexton.histogram import Tally
@@ -13,6 +14,7 @@ from sexton.report import Report, split_name
 
 HEADER = ("row", "cohort", "outcome", "reason", "storage_class", "objects", "bytes")
 OTHERS = "others"
+REPORT_ONLY = "report_only"
 
 # What a spreadsheet takes for the beginning of a formula, full-width forms too.
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - they are meant
@@ -24,7 +26,8 @@ def render(report: Report) -> bytes:
     """The table, in UTF-8 with a byte order mark, without which Excel misreads names; RFC 4180 otherwise.
 
     `row` tells the rows apart: `cohort` rows (and one `others` group) together are every item once, the `total` rows
-    are the same items again by outcome, reason and storage class, and `all` is everything. No cell begins a formula.
+    are the same items again by outcome, reason and storage class, and `all` is everything. `report_only` rows are what
+    a canary leaves alone, beside all this. No cell begins a formula.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -37,13 +40,26 @@ def _rows(report: Report) -> Iterator[Row]:
     cohorts = report.breakdown.cohorts
     for name, cells in sorted(cohorts.largest()):
         yield from _cells("cohort", safe(name), cells)
-    yield from _cells(OTHERS, f"{cohorts.folded} smaller cohorts", cohorts.others)
+    by_cohort = report.breakdown.by_cohort()
+    others = by_cohort.others
+    smaller = f"{'more than ' if others and others.at_least else ''}{others.cohorts if others else 0} smaller cohorts"
+    yield from _cells(OTHERS, smaller, cohorts.others)
+    for line in sorted(by_cohort.largest, key=lambda line: line.cohort):
+        yield from _reported(safe(line.cohort), line)
+    if others:
+        yield from _reported(smaller, others)
     totals: Cells = {}
     for cell, tally in cohorts.cells():
         totals.setdefault(cell, Tally()).merge(tally)
     yield from _cells("total", "", totals)
     whole = report.breakdown.total
     yield ("all", "", "", "", "", whole.count, whole.bytes)
+
+
+def _reported(cohort: str, line: ByCohort) -> Iterator[Row]:
+    """What canaries leave alone: due, and in no plan, so that it has no outcome and no class here."""
+    if line.report_only:
+        yield (REPORT_ONLY, cohort, "", "", "", line.report_only, line.report_only_bytes or 0)
 
 
 def _cells(row: str, cohort: str, cells: Cells) -> Iterator[Row]:

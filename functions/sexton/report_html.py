@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sexton.breakdown import Space
-from sexton.cohorts import Cells
+from sexton.by_cohort import ENDINGS, ByCohort, OthersByCohort
 from sexton.histogram import Tally
 from sexton.money import GB, NOTHING_STORED, OF_MARKERS, Line, Money, in_words
 from sexton.page import Markup, bar, code, document, join, paragraph, section, table, text
 from sexton.report import Report, readable_bytes, split_name
 
 MARKERS = "delete markers"  # in the place of a storage class
-ENDINGS = ("deleted", "skipped", "dead", "cancelled")
 SPACES = {
     Space.FREED: "freed now",
     Space.MARKED: "freed when noncurrent versions go",
@@ -34,6 +33,7 @@ FACTS = (
     ("jobs", "Jobs"),
     ("revision", "Revision of this report"),
 )
+REPORTED = ("Reported only", "Bytes of these")
 IF_ANY = frozenset({"covers_total"})  # counts that are told only where there are some
 SENTENCES = frozenset({"message"})  # they quote names already escaped
 
@@ -176,32 +176,30 @@ def _ages(report: Report) -> Markup:
 
 
 def _cohorts(report: Report) -> Markup:
-    cohorts = report.breakdown.cohorts
-    named = [(code(name), cells) for name, cells in cohorts.largest()]
-    if cohorts.folded:
-        named.append((text(f"{cohorts.folded:,} smaller ones"), cohorts.others))
-    sums = [(name, cells, _whole(cells)) for name, cells in named]
-    most = max((whole.bytes for _, _, whole in sums), default=0)
-    rows = [(name, *_tally(whole), *_by_ending(cells), bar(whole.bytes, most)) for name, cells, whole in sums]
+    found = report.breakdown.by_cohort()
+    lines = [*((code(line.cohort), line) for line in found.largest)]
+    if found.others:
+        lines.append((text(_smaller(found.others)), found.others))
+    most = max((line.planned_bytes for _, line in lines), default=0)
+    named = report.breakdown.planned is not None
+    rows = [_cohort_row(name, line, most, named) for name, line in lines]
     endings = (report.ending(ending).capitalize() for ending in ENDINGS)
-    columns = ("Cohort", "Objects", "Bytes", *endings, "Share of bytes")
-    return section("Where they lay", table("Planned items by folder", columns, rows, numbers=(1, 2, 3, 4, 5, 6)))
+    columns = ("Cohort", "Objects", "Bytes", *endings, *(REPORTED if named else ()), "Share of bytes")
+    numbers = tuple(range(1, len(columns) - 1))
+    title, caption = ("Whose they were", "cohort") if named else ("Where they lay", "folder")
+    return section(title, table(f"Planned items by {caption}", columns, rows, numbers=numbers))
 
 
-def _by_ending(cells: Cells) -> list[Markup]:
-    counts = dict.fromkeys(ENDINGS, 0)
-    for (name, _), tally in cells.items():
-        ending = split_name(name)[0]
-        if ending in counts:
-            counts[ending] += tally.count
-    return [text(f"{count:,}") for count in counts.values()]
+def _cohort_row(name: Markup, line: ByCohort, most: int, named: bool) -> tuple[Markup, ...]:
+    counts = [getattr(line, ending) for ending in ENDINGS]
+    size = text(readable_bytes(line.planned_bytes))
+    reported = (text(f"{line.report_only or 0:,}"), text(readable_bytes(line.report_only_bytes or 0))) if named else ()
+    ended = (text(f"{count:,}") for count in counts)
+    return (name, text(f"{line.planned:,}"), size, *ended, *reported, bar(line.planned_bytes, most))
 
 
-def _whole(cells: Cells) -> Tally:
-    whole = Tally()
-    for tally in cells.values():
-        whole.merge(tally)
-    return whole
+def _smaller(others: OthersByCohort) -> str:
+    return f"{'more than ' if others.at_least else ''}{others.cohorts:,} smaller ones"
 
 
 def _tally(tally: Tally) -> tuple[Markup, Markup]:

@@ -156,6 +156,7 @@ class Run(BaseModel):
     cursor: Cursor = Cursor()
     scanned: dict[str, int] = Field(default_factory=dict)
     unreadable: tuple[str, ...] = ()  # keys of records, the first of them
+    cohorts: str | None = None  # the hash of the file with the counts by cohort
     planned: int = 0
     planned_bytes: int = 0
     jobs: int = 0

@@ -168,6 +168,7 @@ def advance(
     now: datetime,
     write_id: str,
     unreadable: Sequence[str] = (),
+    cohorts: str | None = None,
 ) -> Write:
     """planning: move the cursor with the counts up to it, renew the lease; planner's lease and state = planning."""
     return Write(
@@ -182,6 +183,7 @@ def advance(
             "jobs": cursor.part,
             "planner_until": ms(now + PLANNER_LEASE),
             **({"unreadable": list(unreadable)} if unreadable else {}),
+            **({"cohorts": cohorts} if cohorts else {}),
         },
     )
 

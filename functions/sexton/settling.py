@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from sexton.errors import Failure, ReasonClass
+from sexton.errors import EFFECT_UNKNOWN, Failure, ReasonClass
 from sexton.item import Item
 from sexton.job import MAX_SPLIT_OFF, Job, Span
 from sexton.outcome import Ending, Outcome
@@ -16,7 +16,6 @@ from sexton.table import Delete
 OUT_OF_TIME = "out_of_time"
 STOPPED = "stopped"
 INVALIDATED = "invalidated"
-EFFECT_UNKNOWN = "effect_unknown"
 EVIDENCE_ALTERED = "evidence_altered"
 BREAKER = "breaker"
 RECORDS_CHANGED = "records_changed"

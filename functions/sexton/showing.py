@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from sexton import keys
+from sexton.by_cohort import RunByCohort
 from sexton.closing import by_ending
 from sexton.dead_letters import listed_runs
 from sexton.errors import UnknownPolicy
@@ -56,7 +57,7 @@ class RunView(RunLine):
     """A run with what became of its items, summed from its job rows.
 
     planned = deleted + skipped + dead + cancelled + open, once planning is complete. `deleted_unproven` is part of
-    `deleted`: gone after an attempt that left no record.
+    `deleted`: gone after an attempt that left no record. `cohorts` is for whoever has read evidence, too.
     """
 
     changes: tuple[Change, ...]
@@ -69,6 +70,7 @@ class RunView(RunLine):
     dead: dict[str, int]
     cancelled: int
     open: int
+    cohorts: RunByCohort | None = None
 
     @property
     def finished(self) -> int:

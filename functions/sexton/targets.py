@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from sexton.decision import NOTHING_BEHIND, PLACED, Decision, Judge, judge
+from sexton.endpoint import Endpoint
+from sexton.endpoint_action import HttpAction
 from sexton.errors import SourceRefused
 from sexton.item import Item
 from sexton.markers import PlacedMarkers
@@ -23,8 +25,11 @@ from sexton.versions import NoncurrentVersions
 def target_of(policy: Policy, stores: Stores, cutoff: datetime, run_id: str = "") -> ListedTarget | Records:
     """The items of a policy in its bucket or table, of which a table's are listed up to a cutoff."""
     if isinstance(policy.source, RecordSource):
-        table = table_of(policy.source, stores, run_id)
-        return (RecordsElsewhere if policy.source.elsewhere else Records)(table, policy.source, cutoff)
+        source = _read_by(policy, policy.source)
+        records = (RecordsElsewhere if source.elsewhere else Records)(table_of(source, stores, run_id), source, cutoff)
+        if isinstance(policy.action, HttpAction):
+            return Endpoint(records, policy.action, stores.endpoints, policy.id)
+        return records
     return _kind(policy)(bucket_of(policy, stores), policy.s3.prefixes)
 
 
@@ -43,10 +48,17 @@ def table_of(source: RecordSource, stores: Stores, run_id: str = "") -> RecordTa
     return stores.records(source.table, source.elsewhere, run_id)
 
 
+def _read_by(policy: Policy, source: RecordSource) -> RecordSource:
+    """The source with what the policy's action needs to know of a record."""
+    return source.reading(*policy.action.fields) if isinstance(policy.action, HttpAction) else source
+
+
 def refuse_unfit_source(policy: Policy, stores: Stores, run_id: str = "") -> bool:
     """Whether the source keeps versions. Raises SourceRefused where the policy would do other than it says on it."""
     if isinstance(policy.source, RecordSource):
-        refuse_unfit_table(policy.source, table_of(policy.source, stores, run_id).shape())
+        source = _read_by(policy, policy.source)
+        records = table_of(source, stores, run_id)
+        refuse_unfit_table(source, records.shape())
         return False
     bucket = bucket_of(policy, stores)
     return refuse_unfit(policy, bucket.versioning())

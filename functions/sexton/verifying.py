@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sexton import archive, books, keys, part, plan, receipts
 from sexton.books import Books, Entry
+from sexton.breakdown import Breakdown
 from sexton.closing import by_ending
 from sexton.decision import EXPIRED, judge
 from sexton.errors import EvidenceAltered
@@ -20,6 +23,7 @@ from sexton.plan import Plan
 from sexton.policy import Policy
 from sexton.ports import Evidence
 from sexton.retain import cutoff
+from sexton.verifying_cohorts import CohortsAgain
 
 DIFFERENCES_KEPT = 100
 COMPARED_WITH_PLAN = ("policy", "policy_version", "digest", "scanned", "planned", "planned_bytes")
@@ -83,8 +87,9 @@ def verify(evidence: Evidence, run_id: str) -> Verdict:
     entries = _entries(evidence, run_id, revision, findings) if revision else []
     compared = Books()
     if revision:
-        compared = _verify_books(evidence, written, entries, findings)
-        _verify_report(evidence, written, revision, len(entries), compared, findings)
+        breakdown = Breakdown.of(policy, written.cutoff, written.cohorts) if policy else None
+        compared = _verify_books(evidence, written, entries, breakdown, findings)
+        _verify_report(evidence, written, revision, len(entries), compared, breakdown, findings)
     return Verdict(
         run_id=run_id,
         holds=findings.count == 0,
@@ -124,6 +129,7 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
     """Every part is what its hash says, no item stands twice, each had its time, and the sums are the plan's."""
     judged = judge(policy, written.cutoff) if policy and written.undoes is None else None
     placed = _receipts(evidence, written.undoes, findings) if written.undoes else None
+    cohorts = CohortsAgain.of(written, policy)
     count, size, last, versions = 0, 0, "", set[str | None]()  # the versions of the last key
     for place, planned in enumerate(written.parts):
         findings.expect(
@@ -135,6 +141,7 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
         except (EvidenceAltered, ValueError, KeyError) as error:
             findings.differs(f"part {planned.seq}: {error}")
             continue
+        cohorts.add(items)
         count, bytes_here = count + len(items), sum(item.size for item in items)
         size += bytes_here
         findings.expect(f"bytes of part {planned.seq}", planned.bytes, bytes_here)
@@ -153,6 +160,8 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
                 findings.differs(f"part {planned.seq}: item {index} must not be planned: {decision.reason}")
     findings.expect("planned items", written.planned, count)
     findings.expect("planned bytes", written.planned_bytes, size)
+    if policy is not None:
+        cohorts.check(written, findings.expect)
 
 
 def _receipts(evidence: Evidence, undone: str, findings: _Findings) -> Iterator[set[ItemId]]:
@@ -171,7 +180,7 @@ def _receipts(evidence: Evidence, undone: str, findings: _Findings) -> Iterator[
 def _verify_receipts(
     seq: str, items: Sequence[Item], placed: Iterator[set[ItemId]], written: Plan, findings: _Findings
 ) -> None:
-    """An undo's part has markers of one job of the undone run; the next part is of a later job."""
+    """An undo's part is of one job of the undone run; the next part is of a later job."""
     ids = {item.id for item in items}
     if not any(ids <= of_job for of_job in placed):
         findings.differs(f"part {seq}: it has delete markers that no job of {written.undoes} placed")
@@ -185,16 +194,22 @@ def _entries(evidence: Evidence, run_id: str, revision: int, findings: _Findings
         return []
 
 
-def _verify_books(evidence: Evidence, written: Plan, entries: list[Entry], findings: _Findings) -> Books:
+def _verify_books(
+    evidence: Evidence, written: Plan, entries: list[Entry], breakdown: Breakdown | None, findings: _Findings
+) -> Books:
     """The books are about the plan's own parts and the run's own files, and they balance."""
     for text in _strangers(written, entries):
         findings.differs(text)
-    compared = books.compare(evidence, entries)
+    compared = books.compare(evidence, entries, partial(_count, breakdown, written.cutoff) if breakdown else None)
     for text in compared.problems:
         findings.differs(f"books: {text}")
     findings.count += max(0, compared.problem_count - len(compared.problems))
     findings.expect("items in the books", written.planned, compared.planned)
     return compared
+
+
+def _count(breakdown: Breakdown, at: datetime, item: Item, name: str, fields: Mapping[str, object]) -> None:
+    breakdown.ended(item, name, fields, at)
 
 
 def _strangers(written: Plan, entries: list[Entry]) -> Iterator[str]:
@@ -214,7 +229,13 @@ def _strangers(written: Plan, entries: list[Entry]) -> Iterator[str]:
 
 
 def _verify_report(
-    evidence: Evidence, written: Plan, revision: int, jobs: int, compared: Books, findings: _Findings
+    evidence: Evidence,
+    written: Plan,
+    revision: int,
+    jobs: int,
+    compared: Books,
+    breakdown: Breakdown | None,
+    findings: _Findings,
 ) -> None:
     """The report says of the plan what the plan says, and of the outcomes what the books come to."""
     key = keys.report(written.run_id, revision)
@@ -230,6 +251,8 @@ def _verify_report(
     ).items():
         findings.expect(f"{key}: {name}", report.get(name), found)
     findings.expect(f"{key}: balanced", report.get("balanced"), compared.balanced)
+    if breakdown is not None and "cohorts" in report:  # reports of an earlier release have none
+        findings.expect(f"{key}: cohorts", report["cohorts"], breakdown.by_cohort().model_dump(mode="json"))
     for text in report.get("problems", []):
         if text not in compared.problems:
             findings.differs(f"{key} says: {text}")

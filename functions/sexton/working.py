@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from sexton import job_transitions, malformed, message, outcome, receiving, settling
 from sexton.controls import Controls
-from sexton.errors import CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
+from sexton.endpoint import Endpoint, for_job
+from sexton.errors import EFFECT_UNKNOWN, CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
 from sexton.instant import latest
 from sexton.item import Item
 from sexton.job import Job, JobState, Limits
@@ -216,7 +217,7 @@ class Working:
 
     def _remove(self, job: Job, look: Look, policy: Policy, attempt: Attempt) -> None:
         """Look and remove, as many items at once as one look serves; again for those whose look grew old."""
-        target, judged = self.target(policy, look.run), judge_of(policy, look.run)
+        target, judged = for_job(self.target(policy, look.run), job), judge_of(policy, look.run)
         left: Opened = list(attempt.items.items())
         size = len(left) if isinstance(target, AtomicTarget) else at_once(len(left), job.span)
         while left:
@@ -269,6 +270,7 @@ class Working:
     def _remove_due(self, job: Job, target: Target, due: Opened, looked_at: datetime, attempt: Attempt) -> Opened:
         """Remove while the look is fresh and the time is not over; returns what is left for another look."""
         for batch in target.batches(due):
+            self._announce_call(job, target)
             if self.clock() - looked_at > FRESH or self._time_is_over(job, target):
                 done = set(attempt.failures) | {each.index for each in attempt.outcomes}
                 return [(index, item) for index, item in due if index not in done]
@@ -293,6 +295,13 @@ class Working:
             named.add(item.key)
             attempt.deletes[index] = target.delete(item)
             attempt.outcomes.append(removed_with_settlement(index, item, at))
+
+    def _announce_call(self, job: Job, target: AnyTarget) -> None:
+        """What must not be done twice is written down before it is begun."""
+        if isinstance(target, Endpoint) and not target.repeatable:
+            written = self.ledger.table.write(job_transitions.begin_call(job, self.clock(), self.token()))
+            if not isinstance(written, Applied):
+                raise LeaseLost(f"the lease on {job.key.sk} is not ours any more")
 
     def _refreshed(self, look: Look) -> Look:
         """Run, pauses and holds are read with every fresh look, unless that was so lately that it will serve."""
@@ -341,7 +350,7 @@ class Working:
             self.log("run_halted", run_id=run.run_id, policy=run.policy, reason=settling.BREAKER, why=why)
 
     def _wait(self, job: Job, step: Next) -> timedelta:
-        if step.event == settling.EFFECT_UNKNOWN:
+        if step.event == EFFECT_UNKNOWN:
             return receiving.LOOK_AGAIN
         turn = job.throttles + 1 if step.event == ReasonClass.THROTTLED else job.attempt
         return backoff(turn, self.jitter, step.failure.retry_after if step.failure else None)
@@ -354,7 +363,8 @@ class Working:
             return job_transitions.cancel(job, gained, now, write_id)
         if step.kind is Kind.DIE:
             assert step.failure is not None
-            return job_transitions.die(job, gained, step.failure, step.event, now, write_id)
+            unknown = step.event == EFFECT_UNKNOWN
+            return job_transitions.die(job, gained, step.failure, step.event, now, write_id, cannot_tell=unknown)
         not_before = now + wait
         due = now if step.event in settling.PARKED else not_before + self.visibility
         how = Release(step.event, not_before, due, step.maybe_done, step.refund, step.failure)
@@ -424,7 +434,8 @@ class Working:
 
 
 def _failure_of_reading(error: CallFailed | EvidenceAltered) -> Failure:
-    """Only reading raises; a removal answers for each key. So no effect is unknown on this account."""
+    """Only reading raises, and what failed before it began; a removal answers for each key. So no effect is unknown
+    on this account."""
     if isinstance(error, EvidenceAltered):
         return Failure(ReasonClass.PERMANENT, settling.EVIDENCE_ALTERED, str(error))
     return replace(error.failure, unknown_effect=False)

@@ -113,24 +113,25 @@ def test_one_call_for_the_keys_that_xml_carries_and_one_for_each_other(aws: AwsW
     assert counted == {("s3", "DeleteObjects"): 1, ("s3", "DeleteObject"): 2}
 
 
+SETTINGS = {
+    "SEXTON_LEDGER_TABLE": "ledger",
+    "SEXTON_EVIDENCE_BUCKET": "evidence",
+    "SEXTON_JOBS_QUEUE_URL": f"{NOWHERE}/000000000000/jobs",
+    "SEXTON_DEAD_LETTER_QUEUE_URL": f"{NOWHERE}/000000000000/dead",
+    "SEXTON_DISCOVERY_FUNCTION": "discovery",
+    "SEXTON_ACCOUNT": "000000000000",
+    "SEXTON_WORKER_TIMEOUT_SECONDS": "120",
+    "SEXTON_MAX_RECEIVE_COUNT": "15",
+}
+
+
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Wiring, Calls]]:
     """The adapters with nobody at the other end."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", NOWHERE)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
-    settings = read(
-        {
-            "SEXTON_LEDGER_TABLE": "ledger",
-            "SEXTON_EVIDENCE_BUCKET": "evidence",
-            "SEXTON_JOBS_QUEUE_URL": f"{NOWHERE}/000000000000/jobs",
-            "SEXTON_DEAD_LETTER_QUEUE_URL": f"{NOWHERE}/000000000000/dead",
-            "SEXTON_DISCOVERY_FUNCTION": "discovery",
-            "SEXTON_ACCOUNT": "000000000000",
-            "SEXTON_WORKER_TIMEOUT_SECONDS": "120",
-            "SEXTON_MAX_RECEIVE_COUNT": "15",
-        }
-    )
+    settings = read(SETTINGS)
     with counting() as counted:
         yield Wiring(settings, Session(region_name="eu-central-1")), counted
 
@@ -154,6 +155,15 @@ def test_a_removal_that_was_not_sent_has_no_effect_and_is_not_repeated(nowhere: 
     assert failure.reason_class is ReasonClass.TRANSIENT
     assert failure.unknown_effect is False
     assert counted == {("s3", "DeleteObjects"): 1}
+
+
+@pytest.mark.parametrize("seconds", [10, 60, 900])
+def test_a_removal_fits_into_the_worker_s_time_however_short_that_is(seconds: int) -> None:
+    """Else no job would ever be begun."""
+    settings = read({**SETTINGS, "SEXTON_WORKER_TIMEOUT_SECONDS": f"{seconds}"})
+    wiring = Wiring(settings, Session(region_name="eu-central-1"))
+    for source in (wiring.bucket("items"), wiring.records("items")):
+        assert source.request_timeout() + 2 * settings.reserve < settings.worker_timeout
 
 
 def test_a_send_is_not_repeated(nowhere: tuple[Wiring, Calls]) -> None:

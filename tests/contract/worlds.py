@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 from sexton import ports
+from sexton.attributes import Attributes, canonical
 from sexton.aws.bucket import S3Bucket
 from sexton.aws.clients import Clients
 from sexton.aws.dead_letters import SqsDeadLetters
@@ -116,6 +117,9 @@ class World(Protocol):
     def lose_reply_of_write(self, table: ports.Table) -> None:
         """The SDK does not get the reply to the next write or transaction, and sends it again."""
 
+    def lose_reply_of_change(self, records: ports.RecordTable, key: Attributes) -> None:
+        """The next change of the record, which is the next of all, takes place, and its reply is lost."""
+
     def evidence(self) -> ports.Evidence: ...
 
     def lose_reply_of_put(self, evidence: ports.Evidence) -> None:
@@ -158,6 +162,9 @@ class FakeWorld:
         fake = cast(FakeTable, table)
         fake.write = _twice(fake.write)  # type: ignore[method-assign]
         fake.transact = _twice(fake.transact)  # type: ignore[method-assign]
+
+    def lose_reply_of_change(self, records: ports.RecordTable, key: Attributes) -> None:
+        cast(FakeRecords, records).refusals[canonical(key)] = [LOST_REPLY]
 
     def evidence(self) -> ports.Evidence:
         return FakeEvidence()
@@ -331,12 +338,16 @@ class AwsWorld:
                 for index, key in by.items()
             ],
         )
-        records = DynamoRecords(self.clients.dynamodb, name, sleep=lambda _: None)
+        changes = self.clients.dynamodb_changes
+        records = DynamoRecords(self.clients.dynamodb, name, changes, sleep=lambda _: None)
         return self.table(), records, _DynamoHands(self.clients, name)
 
     def lose_reply_of_write(self, table: ports.Table) -> None:
         self._send_again(self.clients.dynamodb, "UpdateItem")
         self._send_again(self.clients.dynamodb, "TransactWriteItems")
+
+    def lose_reply_of_change(self, records: ports.RecordTable, key: Attributes) -> None:
+        self._lose_reply(self.clients.dynamodb_changes, "DeleteItem")
 
     def evidence(self) -> ports.Evidence:
         return S3Evidence(self.clients.s3, self._new_bucket("evidence"), self.account, sleep=lambda _: None)
@@ -400,7 +411,7 @@ class AwsWorld:
 
     def _lose_reply(self, client: Any, operation: str) -> None:
         """Let the next call fail after it was carried out."""
-        self._once(client, f"after-call.s3.{operation}", _no_reply)
+        self._once(client, f"after-call.{client.meta.service_model.service_name}.{operation}", _no_reply)
 
     def _port(self, name: str) -> S3Bucket:
         return S3Bucket(self.clients.s3, self.clients.s3_deletes, name, self.account)

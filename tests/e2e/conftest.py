@@ -15,10 +15,11 @@ import pytest
 from infra.local import emulator as emulators
 from infra.local import stage as stages
 from infra.local.stage import Stage
-from tests.e2e import hardships, stories
+from tests.e2e import hardships, record_stories, stories
 from tests.e2e.faults import Faults
 from tests.e2e.hardships import Struck
 from tests.e2e.proxy import Proxy
+from tests.e2e.record_stories import Killed
 from tests.e2e.site import Site
 from tests.e2e.stories import Story
 
@@ -38,6 +39,7 @@ ORDER = (
     "test_dead_letters",
     "test_line",
     "test_kinds",
+    "test_records",
     "test_real_faults",
     "test_faults",
     "test_poison",
@@ -73,6 +75,7 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(REHEARSAL, folder)
     stories.write_policies(folder)
     hardships.write_policies(folder)
+    record_stories.write_policies(folder)
     return folder
 
 
@@ -104,6 +107,12 @@ def begun(site: Site, proxy: Proxy) -> dict[str, Story]:
 
 
 @pytest.fixture(scope="session")
+def killed(site: Site, proxy: Proxy) -> dict[str, Killed]:
+    """Every run over records whose worker has been killed at its removals, by its policy."""
+    return record_stories.begin_all(site, proxy)
+
+
+@pytest.fixture(scope="session")
 def faults(stage: Stage, proxy: Proxy) -> Iterator[Faults]:
     """What makes the network and AWS fail."""
     with Faults(stage.emulator.endpoint, proxy).serving() as serving:
@@ -114,3 +123,9 @@ def faults(stage: Stage, proxy: Proxy) -> Iterator[Faults]:
 def struck(site: Site, proxy: Proxy, faults: Faults) -> dict[str, Struck]:
     """Every run that meets a hardship, by its policy: begun, and not recovered yet."""
     return hardships.begin_all(site, proxy, faults)
+
+
+@pytest.fixture(scope="session")
+def struck_records(site: Site, faults: Faults) -> dict[str, Struck]:
+    """Every run over records that meets a hardship, by its policy: begun, and not recovered yet."""
+    return record_stories.strike_all(site, faults)

@@ -53,7 +53,7 @@ class Struck:
     by: Fault | Rule
 
 
-def _says(text: str) -> str:
+def says(text: str) -> str:
     """A call whose JSON holds a text."""
     return f"contains(to_string(@), '{text}')"
 
@@ -80,7 +80,7 @@ CONFLICT = _error(
 )
 
 
-def _every(fail: int, passing: int, times: int) -> dict[str, object]:
+def every(fail: int, passing: int, times: int) -> dict[str, object]:
     """So many fail, so many pass, and on; the SDK tries a call three times."""
     return {"sequence": {"fail": fail, "pass": passing}, "times": times}
 
@@ -97,24 +97,24 @@ def _unanswered(seconds: int) -> dict[str, object]:
 
 # The functions wait 10 s for an answer, and 2 s for that of a deletion, here where the worker has 10 s in all.
 HARDSHIPS = (
-    Hardship("ledger-throttled", {**LEDGER, **THROTTLED, **_every(2, 1, 60)}, fires=20),
-    Hardship("claim-throttled", {**WRITE, "body": _says("first_claim_at"), **THROTTLED, "times": 4}, fires=4),
-    Hardship("ledger-reset", {**LEDGER, **RESET, **_every(1, 2, 30)}, fires=5),
-    Hardship("ledger-lost", {**LEDGER, **LOST, **_every(1, 1, 60)}, fires=10),
+    Hardship("ledger-throttled", {**LEDGER, **THROTTLED, **every(2, 1, 60)}, fires=20),
+    Hardship("claim-throttled", {**WRITE, "body": says("first_claim_at"), **THROTTLED, "times": 4}, fires=4),
+    Hardship("ledger-reset", {**LEDGER, **RESET, **every(1, 2, 30)}, fires=5),
+    Hardship("ledger-lost", {**LEDGER, **LOST, **every(1, 1, 60)}, fires=10),
     Hardship("plan-conflict", {**TRANSACTION, **CONFLICT, "times": 4}, fires=4),
-    Hardship("dispatch-hung", {**WRITE, "body": _says("dispatches"), **_unanswered(12), **ONCE}),
-    Hardship("claim-late", {**WRITE, "body": _says("first_claim_at"), **_delayed(12), **ONCE}),
-    Hardship("settle-lost", {**WRITE, "body": _says("settled_at"), **LOST, **ONCE}),
+    Hardship("dispatch-hung", {**WRITE, "body": says("dispatches"), **_unanswered(12), **ONCE}),
+    Hardship("claim-late", {**WRITE, "body": says("first_claim_at"), **_delayed(12), **ONCE}),
+    Hardship("settle-lost", {**WRITE, "body": says("settled_at"), **LOST, **ONCE}),
     Hardship("delete-slow", {**DELETE, **SLOW_DOWN, "times": 2}, fires=2),
     Hardship("delete-broken", {**DELETE, **_error("InternalError", 500), **ONCE}),
     Hardship("delete-reset", {**DELETE, **RESET, **ONCE}),
     Hardship("delete-hung", {**DELETE, **_unanswered(6), **ONCE}),
     Hardship("delete-late", {**DELETE, **_delayed(5), **ONCE}, Unproven.SOME),
     Hardship("reply-lost", {**DELETE, **LOST, **ONCE}, Unproven.ALL),
-    Hardship("list-slow", {**LIST, **SLOW_DOWN, **_every(2, 1, 12)}, fires=4),
+    Hardship("list-slow", {**LIST, **SLOW_DOWN, **every(2, 1, 12)}, fires=4),
     Hardship("part-lost", {**GET, **LOST, **ONCE}),
-    Hardship("evidence-slow", {**PUT, **SLOW_DOWN, **_every(2, 1, 12)}, fires=4),
-    Hardship("evidence-reset", {**PUT, **RESET, **_every(1, 1, 12)}, fires=2),
+    Hardship("evidence-slow", {**PUT, **SLOW_DOWN, **every(2, 1, 12)}, fires=4),
+    Hardship("evidence-reset", {**PUT, **RESET, **every(1, 1, 12)}, fires=2),
     Hardship("planned-lost", {"payload": r"PUT \S+/plans/", "cut_reply": {"after_bytes": 0}, **ONCE}),
     Hardship("outcomes-lost", {"payload": r"PUT \S+/outcomes/", "cut_reply": {"after_bytes": 0}, **ONCE}),
     Hardship("books-lost", {"payload": r"PUT \S+/runs/\S+/books-", "cut_reply": {"after_bytes": 0}, **ONCE}),

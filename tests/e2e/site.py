@@ -89,6 +89,11 @@ class Site:
         return self.stage.client("sqs")
 
     @cached_property
+    def dynamodb(self) -> Any:
+        """DynamoDB, past the proxy."""
+        return self.stage.client("dynamodb")
+
+    @cached_property
     def functions(self) -> Any:
         """Lambda, past the proxy."""
         return self.stage.client("lambda")

@@ -13,7 +13,9 @@ import pytest
 from tests.e2e.proxy import Call, Proxy
 from tests.e2e.site import TAKEN_SECONDS, Site, now, numbered, stamp, until
 
-pytestmark = pytest.mark.usefixtures("begun", "struck")  # so that recovery from crashes and faults goes on meanwhile
+pytestmark = pytest.mark.usefixtures(  # so that recovery from crashes and faults goes on meanwhile
+    "begun", "struck", "killed", "struck_records"
+)
 
 LOGS, DOCUMENTS, UPLOADS, EXPORTS = "e2e-logs", "e2e-documents", "e2e-uploads", "e2e-exports"
 ENDED_SECONDS = 150

@@ -17,6 +17,7 @@ PORTS: dict[str, Any] = {
     "deliveries": ports.Deliveries,
     "bucket": ports.Bucket,
     "records": ports.RecordTable,
+    "endpoints": ports.Endpoints,
     "discovery": ports.Discovery,
     "dead_letters": ports.DeadLetters,
     "schedules": ports.Schedules,

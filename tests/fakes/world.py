@@ -27,6 +27,7 @@ from sexton.undoing import Undoing
 from sexton.working import Answer, Delivery, Working
 
 from tests.fakes.bucket import FakeBucket
+from tests.fakes.endpoints import FakeEndpoints
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.queue import FakeQueue, Message
 from tests.fakes.recorder import Trace
@@ -89,6 +90,24 @@ def records_policy(**changes: object) -> Policy:
     return policy(source={name: value for name, value in source.items() if value is not None}, **fields)
 
 
+def calls_policy(**changes: object) -> Policy:
+    """The same reminders, cancelled by a call of the carriers' application; fields of `action` can be given too."""
+    action: dict[str, object] = {
+        "kind": "http",
+        "method": "POST",
+        "hosts": ["carriers.example.com"],
+        "url": "https://carriers.example.com/carriers/{carrier}/reminders/{id}",
+        "headers": {"Authorization": "sexton/carriers"},
+        "success": [200, 204],
+        "idempotent": True,
+    }
+    for name in ("method", "url", "hosts", "headers", "success", "gone", "idempotent", "rate", "timeout"):
+        if name in changes:
+            action[name] = changes.pop(name)
+    limits = {"max_items": 10_000}
+    return records_policy(**{"id": "reminders-cancel", "action": action, "limits": limits, **changes})
+
+
 @dataclass
 class World:
     """The ports are the fakes; what the flows see of them goes through `trace`."""
@@ -108,6 +127,7 @@ class World:
         self.asked: set[tuple[str, str | None]] = set()  # for a bucket, of an account
         self.elsewhere: dict[str, FakeRecords] = {}  # tables that no transaction reaches
         self.assumed: set[tuple[Elsewhere, str]] = set()  # for which run
+        self.endpoints = FakeEndpoints(self.clock)
         self.events = FakeEvents()
         self.gauges = FakeGauges()
         self.resumed: list[str] = []
@@ -133,7 +153,7 @@ class World:
     @property
     def stores(self) -> Stores:
         """Where items lie, its calls unrecorded."""
-        return Stores(self.bucket, self.records)
+        return Stores(self.bucket, self.records, endpoints=self.endpoints)
 
     def fill(self, keys: Iterable[str], age: timedelta = timedelta(days=60), bucket: str = "logs") -> None:
         """Put objects that were last modified so long ago."""
@@ -274,7 +294,8 @@ class World:
 
     @property
     def _stores(self) -> Stores:
-        return Stores(self._wrapped_bucket, self._wrapped_records)
+        endpoints = self.trace.wrap("endpoints", self.endpoints)
+        return Stores(self._wrapped_bucket, self._wrapped_records, endpoints=endpoints)
 
     def _wrapped_records(self, name: str, place: Elsewhere | None = None, run_id: str = "") -> FakeRecords:
         return self.trace.wrap("records", self.records(name, place, run_id))

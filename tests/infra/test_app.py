@@ -15,6 +15,7 @@ from sexton.limits import Limits
 from sexton.policy import PolicyError, load_policies
 
 from infra import config
+from tests.fakes.world import calls_policy
 from tests.infra.conftest import POLICIES, ROOT
 
 
@@ -103,6 +104,38 @@ def test_an_unknown_context_value_is_refused(name: str, says: str) -> None:
 def test_an_unknown_context_value_is_told_beside_one_that_cannot_be() -> None:
     with pytest.raises(config.ConfigError, match=r"(?s)-c polices: .*-c stage=UPPER: "):
         config.read({"polices": "p", "stage": "UPPER"})
+
+
+EMULATOR = {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}
+
+
+@pytest.mark.parametrize(
+    ("context", "environ"),
+    [
+        ({"local_ca": "/tmp/ca.pem"}, {}),
+        ({"local_ca": "/tmp/ca.pem"}, EMULATOR),
+        ({"local_ca": "/tmp/ca.pem", "local": "false"}, EMULATOR),
+        ({"local_ca": "/tmp/ca.pem", "local": "true"}, {}),
+        ({"local_ca": "/tmp/ca.pem", "local": "true"}, {"AWS_ENDPOINT_URL": ""}),
+    ],
+)
+def test_a_local_authority_never_reaches_a_real_account(context: dict[str, str], environ: dict[str, str]) -> None:
+    with pytest.raises(config.ConfigError, match="local_ca is for an emulator only"):
+        config.read(context, environ)
+
+
+def test_a_local_authority_is_a_whole_path() -> None:
+    given = {"local_ca": "ca.pem", "local": "true"}
+    with pytest.raises(config.ConfigError, match="absolute path"):
+        config.read(given, EMULATOR)
+    assert config.read({**given, "local_ca": "/tmp/ca.pem"}, EMULATOR).local_ca == "/tmp/ca.pem"
+
+
+def test_a_pace_that_no_worker_has_the_time_for_is_refused() -> None:
+    slow = [calls_policy(rate=0.1)]
+    config.refuse_unfit(slow, config.read({}))
+    with pytest.raises(PolicyError, match=r"action\.rate 0\.1 .* write instead 0\.15 or more"):
+        config.refuse_unfit(slow, config.read({"worker_timeout": "20"}))
 
 
 def test_the_cdks_own_context_is_left_alone() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sexton.aws.settings import PREFIX, Settings, UntrustedCaller, read
+from sexton.aws.settings import PREFIX, OnlyLocal, Settings, UntrustedCaller, read
 
 from tests.infra.conftest import synthesize
 from tests.infra.template import Template, text
@@ -21,6 +21,7 @@ def test_the_environment_is_what_the_settings_read(template: Template, name: str
     given = set(template.functions()[name]["Environment"]["Variables"])
     read = {field.upper() for field in Settings.model_fields}
     others = set() if name in CONTROL else OF_CONTROL if name == "reconciler" else OF_CONTROL | {"DISCOVERY_FUNCTION"}
+    others = others if name == "worker" else others | {"LOCAL_CA"}
 
     assert {v for v in given if v.startswith(PREFIX)} == {PREFIX + field for field in read - others}
     assert {v for v in given if not v.startswith(PREFIX)} == {
@@ -74,6 +75,19 @@ def test_callers_are_believed_on_the_emulator_only(tmp_path: Path, local: str, t
         with pytest.raises(UntrustedCaller):
             read(given)
         assert read({**given, "AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}).trust_caller
+
+
+def test_a_local_authority_is_the_workers_and_starts_on_an_emulator_only(
+    tmp_path: Path, template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert template.functions()["worker"]["Environment"]["Variables"]["SEXTON_LOCAL_CA"] == ""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
+    made = synthesize(tmp_path / "code", local="true", local_ca="/tmp/authority.pem")
+    given = {name: text(value) for name, value in made.functions()["worker"]["Environment"]["Variables"].items()}
+    given |= {"SEXTON_ACCOUNT": "123456789012"}
+    with pytest.raises(OnlyLocal):
+        read(given)
+    assert read({**given, "AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}).local_ca == "/tmp/authority.pem"
 
 
 def test_discovery_has_lambdas_longest_time(template: Template) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.integration.authority import Issued, issue
+from infra.local.authority import Issued, issue
 
 NAME = "carriers.example.com"
 

@@ -34,8 +34,9 @@ recovery: {recovery}
 retain: PT1S
 short_retention: true
 action: {action}
-source: {{bucket: "rights-{id}", prefixes: [app/], {source}}}
+source: {{{where}, {source}}}
 """
+TIMESTAMP = "timestamp: {attribute: deadline, format: epoch_s}"
 # A policy of each kind, since each kind has actions of its own.
 POLICIES = {
     "logs": ("expire", "kind: s3"),
@@ -44,6 +45,8 @@ POLICIES = {
     "locked": ("purge", "kind: s3, versions: noncurrent"),
     "uploads": ("abort", "kind: s3_uploads"),
     "undone": ("expire", "kind: s3"),
+    "queried": ("delete", f"kind: dynamodb, index: by-state, partitions: [open], {TIMESTAMP}"),
+    "scanned": ("delete", f"kind: dynamodb, scan: {{segments: 2}}, {TIMESTAMP}, version_attribute: version"),
 }
 UNDOABLE = {"undone"}
 PERSON = "arn:aws:sts::123456789012:assumed-role/Approver/ann"
@@ -59,7 +62,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     (folder / "policies").mkdir()
     for name, (action, source) in POLICIES.items():
         recovery = "versioning" if name in UNDOABLE else "none"
-        text = ABOUT.format(id=name, action=action, source=source, recovery=recovery)
+        where = f"table: rights-{name}" if "dynamodb" in source else f"bucket: rights-{name}, prefixes: [app/]"
+        text = ABOUT.format(id=name, action=action, where=where, source=source, recovery=recovery)
         (folder / "policies" / f"{name}.yaml").write_text(text)
     with emulators.running(folder, {"AUTH": "true"}, tls=self_signed(folder)) as emulator:
         stages.bootstrap(emulator)
@@ -117,11 +121,21 @@ def reports(stage: Stage) -> dict[str, Any]:
         s3.put_object(Bucket="rights-undone", Key=f"app/{number}", Body=f"{number}".encode())
     for key in ("app/1", "app/1", "app/2"):
         s3.create_multipart_upload(Bucket="rights-uploads", Key=key)
+    put_records(stage, "rights-queried", "rights-scanned")
     time.sleep(3)  # dates are cut to seconds, and what goes is older than one
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     events = ({"policy": policy, "scheduled_time": now} for policy in POLICIES)
     runs = [invoke(stage, "DiscoveryFunctionName", event)["run_id"] for event in events]
     return dict(zip(POLICIES, wait_for_reports(stage, runs), strict=True))
+
+
+def put_records(stage: Stage, *tables: str) -> None:
+    """Three records that are due, and one that is not."""
+    dynamodb, now = stage.client("dynamodb"), int(time.time())
+    for table in tables:
+        for name, deadline in (("a", now - 60), ("b", now - 60), ("c", now - 60), ("later", now + 3600)):
+            record = {"id": {"S": name}, "state": {"S": "open"}, "deadline": {"N": f"{deadline}"}}
+            dynamodb.put_item(TableName=table, Item=record)
 
 
 def lock_a_version(stage: Stage) -> None:
@@ -160,6 +174,15 @@ def test_the_lock_of_a_version_may_be_read(reports: dict[str, Any]) -> None:
 def test_uploads_may_be_listed_and_aborted(stage: Stage, reports: dict[str, Any]) -> None:
     assert ending(reports["uploads"]) == {"deleted": 3}
     assert "Uploads" not in stage.client("s3").list_multipart_uploads(Bucket="rights-uploads")
+
+
+@pytest.mark.parametrize("policy", ["queried", "scanned"])
+def test_records_may_be_found_read_and_removed_with_their_job(
+    stage: Stage, reports: dict[str, Any], policy: str
+) -> None:
+    assert ending(reports[policy]) == {"deleted": 3}
+    left = stage.client("dynamodb").scan(TableName=f"rights-{policy}")["Items"]
+    assert [record["id"]["S"] for record in left] == ["later"]
 
 
 def test_an_undo_is_started_planned_and_carried_out(stage: Stage, reports: dict[str, Any]) -> None:

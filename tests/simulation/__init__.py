@@ -1,12 +1,14 @@
 """The deterministic simulator: the real flows against the fakes, everything that can go wrong, and judges.
 
     history.py      one seed from beginning to end: troubles, then calm
-    scenario.py     what a seed draws: buckets, policies, sizes
+    scenario.py     what a seed draws: buckets, tables, policies, sizes
+    reminders.py    records: which of them a policy means
     faults.py       the kinds of trouble, and how much of each
     scheduling.py   virtual time and tasks
     boundary.py     port calls as requests under way
     simulated.py    the functions as Lambda, EventBridge and SQS run them
     outside.py      everybody else: who uses the buckets, the queue's moods, deploys
+    application.py  the application that writes and rewrites the records
     operating.py    people who approve, stop, replay and undo
     oracles/        the judges, each of one promise
     visits.py       what was gone through, and what never was

@@ -8,22 +8,27 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from sexton.attributes import canonical
 from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.item import Item
 from sexton.ports import Send
-from sexton.table import Check, Key, Row, Write
+from sexton.table import Check, Delete, Key, Row, Write
 
 from tests.fakes.bucket import FakeBucket, Version
 from tests.fakes.queue import FakeQueue
 from tests.fakes.recorder import ANSWERS, LOST_REPLY, LOST_REQUEST, NO_CALL, PORTS, Call, Crash, Trace
+from tests.fakes.records import FakeRecords
 from tests.fakes.table import FakeTable
 from tests.simulation.faults import Fault, Weather
+from tests.simulation.reminders import Record
 from tests.simulation.scheduling import Scheduler, Task
 
 P = TypeVar("P")
 
 SLOW_DOWN = Failure(ReasonClass.THROTTLED, "SlowDown", "slow down")
 TOO_FAST = Failure(ReasonClass.THROTTLED, "ThrottlingException", "too many requests")
+IN_CONFLICT = Failure(ReasonClass.TRANSIENT, "TransactionConflict", "another transaction is ongoing for the item")
+DENIED = Failure(ReasonClass.PERMANENT, "AccessDeniedException", "not authorized to perform dynamodb:DeleteItem")
 UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unknown_effect=True)
 
 REMOVALS = frozenset({"bucket.remove", "bucket.remove_versions", "bucket.abort_upload"})
@@ -57,6 +62,16 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Touched:
+    """A record before and after a call that changed it; `after` is None where it is no more."""
+
+    table: str
+    key: str
+    before: Record | None
+    after: Record | None
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
     """A call that has just acted on a service, seen from the service."""
 
@@ -67,6 +82,7 @@ class Effect:
     service: object
     changed: tuple[Changed, ...] = ()
     gone: tuple[Gone, ...] = ()
+    touched: tuple[Touched, ...] = ()
 
 
 @dataclass(slots=True)
@@ -80,6 +96,11 @@ class Request:
     exposed: bool
     sent: bool
 
+    @property
+    def where(self) -> str:
+        """What the weather knows it by: removals are of one sort, whatever they remove."""
+        return f"removal by {self.name}" if self.name in REMOVALS or _deletes(self.call) else self.name
+
 
 class Boundary(Trace):
     """What World takes for its trace: wrapped ports suspend the task that calls them."""
@@ -91,7 +112,9 @@ class Boundary(Trace):
         self.seen = seen
         self.told: Callable[[Task, Call, object, object], None] = lambda task, call, service, answer: None
         self.meanwhile: Callable[[FakeBucket, list[str], float], None] = lambda bucket, keys, seconds: None
+        self.meanwhile_records: Callable[[list[Delete], float], None] = lambda deletes, seconds: None
         self.poison: set[str] = set()
+        self.denied: set[str] = set()  # tables whose records may not be removed
 
     def wrap(self, port: str, real: P) -> P:
         return cast(P, _Wrapped(self, port, real))
@@ -125,6 +148,11 @@ class Boundary(Trace):
         if name == "bucket.remove":
             keys = [item.key for item in cast("Sequence[Item]", request.call.args[0])]
             self.meanwhile(cast(FakeBucket, getattr(request.real, "__self__", None)), keys, there)
+        deletes = _deletes(request.call)
+        if deletes:
+            self.meanwhile_records(deletes, there)
+            if strikes(Fault.CONFLICT):
+                return self._answer(there, request, CallFailed(IN_CONFLICT))
         if strikes(Fault.KILLED_BEFORE):
             return self._later(there, lambda: self.scheduler.kill(request.task))
         if strikes(Fault.BROKEN):
@@ -159,7 +187,7 @@ class Boundary(Trace):
             self.scheduler.resume(request.task, came)
 
     def _strikes(self, request: Request, kind: Fault) -> bool:
-        return request.exposed and self.weather.strikes(kind, request.name)
+        return request.exposed and self.weather.strikes(kind, request.where)
 
     def _takes(self, request: Request) -> float:
         """How long a request or a reply is under way."""
@@ -175,8 +203,10 @@ class Boundary(Trace):
         self._later(seconds, lambda: self.scheduler.resume(request.task, answer))
 
     def _poisoned(self, call: Call) -> bool:
-        if not self.poison or call.method not in ("remove", "remove_versions"):
+        if not self.poison:
             return False
+        if call.method not in ("remove", "remove_versions"):
+            return any(canonical(delete.key) in self.poison for delete in _deletes(call))
         return any(item.key in self.poison for item in cast("Sequence[Item]", call.args[0]))
 
     # what a service does, and what the oracles see of it
@@ -186,9 +216,14 @@ class Boundary(Trace):
         call, service, name = request.call, getattr(request.real, "__self__", None), request.name
         rows = _rows(call, service) if name in TABLE_WRITES else {}
         before = _standing(service) if name in REMOVALS else {}
+        tables = cast(FakeTable, service).tables if _deletes(call) else {}
+        records = {name: dict(table.records) for name, table in tables.items()}
         if name == "queue.send":
             self._refuse_some(request, cast(FakeQueue, service))
-        result = _carried_out(request)
+        if name in ("records.query", "records.scan") and self._strikes(request, Fault.CAPACITY_USED_UP):
+            cast(FakeRecords, service).used_up = 1
+        denied = any(delete.table in self.denied for delete in _deletes(call))
+        result = CallFailed(DENIED) if denied else _carried_out(request)
         if name in REMOVALS:
             result = self._some_unsure(request, result)
         changed = tuple(
@@ -197,7 +232,8 @@ class Boundary(Trace):
             if (new := cast(FakeTable, service).rows.get(key)) is not old and new is not None
         )
         gone = tuple(_gone(before, cast(FakeBucket, service))) if name in REMOVALS else ()
-        self.seen(Effect(self.scheduler.clock(), request.task, call, result, service, changed, gone))
+        touched = tuple(_touched(records, tables))
+        self.seen(Effect(self.scheduler.clock(), request.task, call, result, service, changed, gone, touched))
         return result
 
     def _refuse_some(self, request: Request, queue: FakeQueue) -> None:
@@ -234,8 +270,23 @@ def _carried_out(request: Request) -> object:
 def _rows(call: Call, table: object) -> dict[Key, Row | None]:
     """The rows that a write may change, as they are. Rows are replaced, never changed in place."""
     writes = call.args[0] if call.method == "transact" else call.args
-    keys = [write.key for write in cast("tuple[Write | Check, ...]", writes)]
+    keys = [write.key for write in cast("Sequence[object]", writes) if isinstance(write, Write | Check)]
     return {key: cast(FakeTable, table).rows.get(key) for key in keys}
+
+
+def _deletes(call: Call) -> list[Delete]:
+    """What a transaction removes of other tables."""
+    if call.method != "transact":
+        return []
+    return [write for write in cast("Sequence[object]", call.args[0]) if isinstance(write, Delete)]
+
+
+def _touched(before: Mapping[str, Mapping[str, Record]], tables: Mapping[str, FakeRecords]) -> Iterator[Touched]:
+    for name, records in before.items():
+        now = tables[name].records
+        for key in records.keys() | now.keys():
+            if records.get(key) is not now.get(key):
+                yield Touched(name, key, records.get(key), now.get(key))
 
 
 Standing = dict[object, tuple[Version, ...]]

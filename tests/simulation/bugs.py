@@ -17,27 +17,33 @@ from sexton import (
     receiving,
     replaying,
     run_transitions,
+    settling,
     starting,
     working,
 )
 from sexton.decision import EXPIRED
-from sexton.errors import CallFailed
+from sexton.errors import CallFailed, Failure
 from sexton.item import Item
 from sexton.job import Job
 from sexton.job_transitions import NOTHING
 from sexton.judging import FreshLook
 from sexton.markers import PlacedMarkers
 from sexton.planning import Planning
-from sexton.ports import Removed
+from sexton.ports import Record, RecordPage, Removed
 from sexton.reconcile import Reconciling
+from sexton.record_source import RecordSource
 from sexton.replaying import Replaying
 from sexton.run import AT_WORK, Change, Run
+from sexton.settling import Attempt
 from sexton.starting import Starting
 from sexton.table import Applied, Check, Write, equals
+from sexton.timestamp import FIRST, LAST, Timestamp
 from sexton.working import Answer, Look, Working
 
 from tests.fakes.bucket import FakeBucket
 from tests.fakes.evidence import FakeEvidence
+from tests.fakes.recorder import LOST_REPLY
+from tests.fakes.records import FakeRecords
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -281,13 +287,132 @@ def reports_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def condition_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record is removed whatever it is by now."""
+    monkeypatch.setattr(FakeRecords, "permits", lambda self, delete: True)
+
+
+def version_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The removal rests on the deadline alone: neither filter nor version attribute is compared."""
+    monkeypatch.setattr(RecordSource, "guarded", property(lambda self: (self.timestamp.attribute,)))
+
+
+def partition_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a record was found is no condition of its removal."""
+    real = FakeRecords._record
+
+    def record(self: FakeRecords, source: RecordSource, *more: Any) -> Record:
+        found = real(self, source, *more)
+        return replace(found, values={name: each for name, each in found.values.items() if name in source.guarded})
+
+    monkeypatch.setattr(FakeRecords, "_record", record)
+
+
+def removed_then_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records go in a transaction of their own, and their settlement after it."""
+    _apart(monkeypatch, records_first=True)
+
+
+def settled_then_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settlement goes first, and the records in a transaction after it."""
+    _apart(monkeypatch, records_first=False)
+
+
+def _apart(monkeypatch: pytest.MonkeyPatch, records_first: bool) -> None:
+    real = Working._commit
+
+    def commit(self: Working, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
+        removals = list(attempt.deletes.values())
+        if not removals:
+            return real(self, settlement, children, attempt)
+        steps: list[list[Any]] = [removals, [settlement, *children]]
+        for step in steps if records_first else reversed(steps):
+            if not isinstance(self.ledger.table.transact(step), Applied):
+                return working._changed("refused")
+        return None
+
+    monkeypatch.setattr(Working, "_commit", commit)
+
+
+def cancellation_misread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that was cancelled because of a record counts as carried out."""
+    _committing(monkeypatch, lambda failed: None if failed.code == settling.RECORDS_CHANGED else failed)
+
+
+def lost_reply_taken_for_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that may have gone counts as gone."""
+    _committing(monkeypatch, lambda failed: None if failed.code == LOST_REPLY.code else failed)
+
+
+def _committing(monkeypatch: pytest.MonkeyPatch, read: Callable[[Failure], Failure | None]) -> None:
+    real = Working._commit
+
+    def commit(self: Working, *args: Any) -> Failure | None:
+        failed = real(self, *args)
+        return failed and read(failed)
+
+    monkeypatch.setattr(Working, "_commit", commit)
+
+
+def lost_reply_taken_for_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a lost reply the job is settled as if nothing had gone, whoever holds it and whatever it says by now."""
+    real, lost = Working._commit, set[int]()
+
+    def commit(self: Working, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
+        if id(self) in lost and not attempt.deletes:
+            settlement = without(settlement, "state", "lease_token")
+        failed = real(self, settlement, children, attempt)
+        if failed is not None and failed.code == LOST_REPLY.code:
+            lost.add(id(self))
+        return failed
+
+    monkeypatch.setattr(Working, "_commit", commit)
+
+
+def unreadable_is_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deadline that nobody can read counts as the beginning of time."""
+    real = Timestamp.read
+    monkeypatch.setattr(Timestamp, "read", lambda self, value: real(self, value) or FIRST)
+
+
+def seconds_for_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number is taken for seconds or milliseconds as it fits."""
+    real = Timestamp._number
+
+    def either(self: Timestamp, value: Any) -> datetime | None:
+        other = self.model_copy(update={"format": "epoch_s" if self.format == "epoch_ms" else "epoch_ms"})
+        found = (real(each, value) for each in (self, other))
+        return next((at for at in found if at is not None and FIRST <= at < LAST), None)
+
+    monkeypatch.setattr(Timestamp, "_number", either)
+
+
+def waiting_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that has to wait for read capacity is taken for the last of its partition."""
+    real = FakeRecords.query
+    monkeypatch.setattr(FakeRecords, "query", lambda self, *args: real(self, *args) or RecordPage((), None))
+
+
+def empty_page_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan ends with the first page of a segment that shows nothing that is meant."""
+    real = FakeRecords.scan
+
+    def scan(self: FakeRecords, *args: Any) -> Any:
+        pages = real(self, *args)
+        return {number: page if len(page.records) > 1 else replace(page, next=None) for number, page in pages.items()}
+
+    monkeypatch.setattr(FakeRecords, "scan", scan)
+
+
 BUGS: dict[str, Bug] = {
     "ack before settle": Bug(acknowledge_first, "acknowledged"),
     "no token in settle": Bug(settle_without_token, "took the live lease|without holding it"),
     "claim in any state": Bug(claim_in_any_state, "took the live lease|no transition"),
     "expire a live lease": Bug(expire_too_soon, "took the live lease"),
     "cutoff from the clock": Bug(cutoff_from_the_clock, "has the cutoff"),
-    "no second look": Bug(no_second_look, "planned was the one of|current since|something lies before|removed it"),
+    "no second look": Bug(
+        no_second_look, "planned was the one of|current since|something lies before|removed it|is dead, and"
+    ),
     "cursor before part": Bug(cursor_before_part, "without its planner's cursor"),
     "part overwritten by a stale planner": Bug(parts_overwritten, "overwrote|books do not balance|its part"),
     "two planners": Bug(
@@ -309,4 +434,20 @@ BUGS: dict[str, Bug] = {
     "removal without condition": Bug(removal_without_condition, "planned was the one of|a marker on a marker"),
     "undo without a look": Bug(undo_without_a_look, "something lies before"),
     "reports carried out": Bug(reports_carried_out, "which only reports|no transition"),
+    "a record's condition dropped": Bug(
+        condition_dropped, "had changed since|the cutoff is|policy means|nobody can read"
+    ),
+    "filter and version unguarded": Bug(version_unread, "had changed since|policy means"),
+    "partition forgotten": Bug(partition_forgotten, "policy means|had changed since"),
+    "records removed apart, before": Bug(removed_then_settled, "says deleted of"),
+    "records removed apart, after": Bug(settled_then_removed, "says deleted of"),
+    "cancellation misread": Bug(cancellation_misread, "which was leased"),
+    "a lost reply taken for success": Bug(lost_reply_taken_for_success, "which was leased"),
+    "a lost reply taken for failure": Bug(
+        lost_reply_taken_for_failure, "took the live lease|without holding|no transition"
+    ),
+    "unreadable is long ago": Bug(unreadable_is_long_ago, "plans .* of None"),
+    "seconds for milliseconds": Bug(seconds_for_milliseconds, "plans .* of None"),
+    "waiting is the end": Bug(waiting_is_the_end, "not in the plan"),
+    "an empty page is the end": Bug(empty_page_is_the_end, "not in the plan"),
 }

@@ -48,7 +48,19 @@ class Fault(StrEnum):
     RESTORED = "a version becomes current again"
     LOCKED = "an object is locked"
     DENIED = "S3 refuses to remove an object, for good"
-    POISON = "an object ends every worker that removes it"
+    POISON = "an object or record ends every worker that removes it"
+    # in the tables with records
+    WRITTEN = "a record is created"
+    MOVED_ON = "a record gets another deadline"
+    GARBLED = "a record gets a deadline that nobody can read"
+    RECLASSED = "a record is not what the policy means any more"
+    TOUCHED = "a record is rewritten and keeps its deadline"
+    TAKEN = "a record is deleted by its application"
+    BACK = "a deleted record is there again as it was"
+    TABLE_DENIED = "a table refuses removals"
+    CONFLICT = "a transaction meets another one"
+    CAPACITY_USED_UP = "the read capacity is used up"
+    STALE_LISTING = "queries and scans show what was"
     # by deploys
     DEPLOYED = "another version of a policy is deployed"
     DEPLOYED_BACK = "the earlier version is deployed again"
@@ -60,16 +72,21 @@ SELDOM = {
     Fault.SLOW,
     Fault.KEY_UNSURE,
     Fault.SEND_REFUSED,
+    Fault.CONFLICT,
+    Fault.CAPACITY_USED_UP,
     Fault.SKEWED,
     Fault.TICK_MISSED,
     Fault.TRIGGERED_TWICE,
     Fault.TRIGGERED_LATE,
 }
 # So many kinds of these would keep most histories from going anywhere, that each is in fewer of them.
-OBSTACLES = {Fault.DELETED, Fault.LOCKED, Fault.DENIED, Fault.REWRITTEN, Fault.REWRITTEN_SAME, Fault.DEPLOYED}
+OBSTACLES = {
+    *(Fault.DELETED, Fault.LOCKED, Fault.DENIED, Fault.REWRITTEN, Fault.REWRITTEN_SAME, Fault.DEPLOYED),
+    *(Fault.TABLE_DENIED, Fault.GARBLED, Fault.RECLASSED, Fault.TAKEN),
+}
 # Calls, by how their names begin, that fare worse in a history: much trouble in one place is another story than a
 # little everywhere.
-REMOVING = ("bucket.remove", "bucket.remove", "bucket.remove")
+REMOVING = ("removal", "removal", "removal")
 FOCUSES = (*REMOVING, "none", "none", "table.write", "evidence.put", "queue", "bucket.list")
 EVERYBODY = ("worker", "discovery", "tick", "person")
 VICTIMS = (("worker",), ("worker",), ("worker", "tick"), ("discovery",), ("discovery", "worker"), EVERYBODY)

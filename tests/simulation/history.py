@@ -20,6 +20,7 @@ from tests.simulation.operating import Operator
 from tests.simulation.oracles.acks import Acks
 from tests.simulation.oracles.closing import Closing
 from tests.simulation.oracles.plans import Plans
+from tests.simulation.oracles.records import RecordRemovals
 from tests.simulation.oracles.removals import Removals
 from tests.simulation.oracles.rows import Rows, is_run
 from tests.simulation.oracles.store import Store
@@ -51,16 +52,18 @@ class History:
             self.scheduler, self.weather, Sight(self._saw, self._ended, self._answered), self.scenario.policies
         )
         self.scenario.fill(self.world)
-        self.store = Store(self.world.buckets)
+        self.store = Store(self.world.buckets, self.world.table.tables)
         self.rows = Rows()
         self.plans = Plans(self.store, self.world.evidence, self.scenario.rules)
         self.removals = Removals(self.store, self.plans, self.world.table)
         self.acks = Acks(self.world.table)
+        records = RecordRemovals(self.removals, self.world.evidence)
         closing = Closing(self.plans, self.removals, self.world.table, self.world.evidence)
-        self.judges = (self.rows, self.plans, self.removals, self.acks, closing)
+        self.judges = (self.rows, self.plans, self.removals, records, self.acks, closing)
         self.outside = Outside(self.world, self.scenario, self.store)
         self.outside.around = self.plans.looked
         self.world.trace.meanwhile = self.outside.race
+        self.world.trace.meanwhile_records = self.outside.race_for_records
         self.operator = Operator(self.world, active=self.random.random() < 0.6)
         self.steps = 0
         if story is not None:

@@ -225,8 +225,11 @@ class Operator:
         return partial(self._resume_scope, scope)
 
     def _hold(self) -> Body:
-        bucket = self.random.choice(sorted(self.world.buckets))
-        scope = f"s3://{bucket}/{self.random.choice(('', 'app/', 'app/0', 'app/03'))}"
+        begins = "", "app/", "app/0", "app/03"
+        scopes = [f"s3://{bucket}/{begin}" for bucket in sorted(self.world.buckets) for begin in begins]
+        for table, each in self.world.table.tables.items():
+            scopes += [f"dynamodb://{table}/", *(f"dynamodb://{table}/{key}" for key in sorted(each.records)[:3])]
+        scope = self.random.choice(scopes)
         return lambda: self._stopping().hold(scope, WHY, ONE)
 
     def _release(self) -> Body | None:

@@ -8,9 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sexton.errors import Failure, ReasonClass
+from sexton.table import Delete
 
 from tests.fakes.bucket import ENABLED, FakeBucket
 from tests.fakes.queue import Message
+from tests.simulation.application import Application
 from tests.simulation.faults import Fault
 from tests.simulation.oracles.store import Store
 from tests.simulation.scenario import Scenario
@@ -21,6 +23,9 @@ REDRIVE_COUNTS = timedelta(seconds=60)  # after a job's death
 FASTER = 0.2  # of the removals meet somebody who is faster, where that happens at all
 COUNTED_APART = (Fault.POISON, Fault.REDRIVEN_EARLY, Fault.REDRIVEN_LATE)  # when they take effect
 EVERY = 10.0  # seconds, on average, something happens
+IN_BUCKETS = {
+    *(Fault.CREATED, Fault.REWRITTEN, Fault.REWRITTEN_SAME, Fault.DELETED, Fault.RESTORED, Fault.LOCKED, Fault.DENIED)
+}
 
 
 class Outside:
@@ -50,6 +55,11 @@ class Outside:
             Fault.DEPLOYED: self._deploy,
             Fault.DEPLOYED_BACK: self._deploy_back,
         }
+        self.application = Application(world, scenario)
+        if not world.buckets:
+            self._acts = {kind: do for kind, do in self._acts.items() if kind not in IN_BUCKETS}
+        if world.table.tables:
+            self._acts |= self.application.acts
         self._to_keys: dict[Fault, Callable[[FakeBucket, str], str]] = {
             Fault.REWRITTEN: self._rewrite,
             Fault.REWRITTEN_SAME: self._rewrite_same,
@@ -154,10 +164,20 @@ class Outside:
         return key and f"denies the removal of {key!r}"
 
     def _poison(self) -> str | None:
-        key = self._key(self._bucket())
+        key = self._any_key()
         if key is not None and len(self.world.trace.poison) < 2:
             self.world.trace.poison.add(key)
         return key and f"makes {key!r} end its workers"
+
+    def _any_key(self) -> str | None:
+        """Of an object or a record."""
+        tables = [sorted(table.records) for table in self.world.table.tables.values()]
+        places = [*([[self._key(self._bucket())]] if self.world.buckets else []), *filter(None, tables)]
+        return self.random.choice(self.random.choice(places)) if places else None
+
+    def race_for_records(self, deletes: Sequence[Delete], within: float) -> None:
+        """The same for a transaction with records."""
+        self.application.race(deletes, within, self._happens)
 
     # the queue
 

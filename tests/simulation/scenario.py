@@ -13,20 +13,25 @@ from sexton.policy import Policy
 from tests.fakes.bucket import ENABLED, UNVERSIONED, FakeBucket
 from tests.fakes.time import START
 from tests.fakes.world import World, policy, purge_policy, uploads_policy
+from tests.simulation.reminders import Wanted, fill
 
-RETAIN = timedelta(days=30)
-Kind = Literal["objects", "versions", "uploads"]
+RETAIN, ANOTHER_DAY = timedelta(days=30), timedelta(days=1)
+Kind = Literal["objects", "versions", "uploads", "records"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a policy version means, in the oracles' words: under `prefix`, older than `retain` at the scheduled time."""
+    """What a policy version means, in the oracles' words: under `prefix`, older than `retain` at the scheduled time.
+
+    Of records, `bucket` is their table, and `wanted` says which of them.
+    """
 
     kind: Kind
     bucket: str
     prefix: str
     retain: timedelta
     versioned: bool = False
+    wanted: Wanted | None = None
 
     def cutoff(self, scheduled: datetime) -> datetime:
         return scheduled - self.retain
@@ -54,7 +59,10 @@ class Scenario:
 
     def _add_policy(self, number: int) -> None:
         random = self.random
-        kind: Kind = random.choice(("objects", "objects", "objects", "versions", "uploads"))
+        kind: Kind = random.choice(("objects", "objects", "objects", "versions", "uploads", "records", "records"))
+        if kind == "records":
+            self._add_records_policy(number)
+            return
         shared = number and kind == "objects" and random.random() < 0.4
         bucket = "bucket-0" if shared else f"bucket-{number}"
         if shared and self._rule_of("policy-0").kind != "objects":
@@ -62,39 +70,57 @@ class Scenario:
         versioned = self.versioned.setdefault(
             bucket, kind == "versions" or (kind == "objects" and random.random() < 0.6)
         )
-        for place, retain in ((self.policies, RETAIN), (self.others, RETAIN + timedelta(days=1))):
+        for place, retain in ((self.policies, RETAIN), (self.others, RETAIN + ANOTHER_DAY)):
             made = self._policy(kind, f"policy-{number}", bucket, versioned) if place is self.policies else None
             made = made or _changed(self.policies[f"policy-{number}"], retain)
             place[made.id] = made
             self.rules[made.version] = Rule(kind, bucket, "app/", retain, versioned)
 
+    def _add_records_policy(self, number: int) -> None:
+        wanted, table = Wanted.drawn(self.random), f"table-{number}"
+        fields = {**self._common(f"policy-{number}"), "source": wanted.source(table), "action": "delete"}
+        made = Policy.model_validate({**fields, "recovery": "none"})
+        for place, version, retain in (
+            (self.policies, made, RETAIN),
+            (self.others, _changed(made, RETAIN + ANOTHER_DAY), RETAIN + ANOTHER_DAY),
+        ):
+            place[version.id] = version
+            self.rules[version.version] = Rule("records", table, "", retain, wanted=wanted)
+
     def _rule_of(self, policy_id: str) -> Rule:
         return self.rules[self.policies[policy_id].version]
 
     def _policy(self, kind: Kind, policy_id: str, bucket: str, versioned: bool) -> Policy:
-        random = self.random
         make: Callable[..., Policy] = {"objects": policy, "versions": purge_policy, "uploads": uploads_policy}[kind]
-        limits: dict[str, object] = {"max_items": 1000, "max_attempts": random.choice((3, 3, 4, 5)), "max_age": "PT30M"}
-        if random.random() < 0.1:
-            limits["max_items"] = 2
-        made = make(
-            id=policy_id,
-            retain=f"P{RETAIN.days}D",
-            recovery="versioning" if versioned and kind == "objects" else "none",
-            job_size=random.choice((2, 3, 5)),
-            limits=limits,
-            mode="report" if random.random() < 0.12 else "enforce",
-            approval=random.choice(("none", "none", "none", "none", "none", "none", "first", "always")),
-        )
+        made = make(**self._common(policy_id), recovery="versioning" if versioned and kind == "objects" else "none")
         source = made.source.model_copy(update={"bucket": bucket})
         return Policy.model_validate({**made.model_dump(exclude_defaults=True), "source": source.model_dump()})
 
-    # the buckets
+    def _common(self, policy_id: str) -> dict[str, object]:
+        """What policies of every kind say."""
+        random = self.random
+        limits: dict[str, object] = {"max_items": 1000, "max_attempts": random.choice((3, 3, 4, 5)), "max_age": "PT30M"}
+        if random.random() < 0.1:
+            limits["max_items"] = 2
+        return {
+            "id": policy_id,
+            "retain": f"P{RETAIN.days}D",
+            "job_size": random.choice((2, 3, 5)),
+            "limits": limits,
+            "mode": "report" if random.random() < 0.12 else "enforce",
+            "approval": random.choice(("none", "none", "none", "none", "none", "none", "first", "always")),
+        }
+
+    # the buckets and tables
 
     def fill(self, world: World) -> None:
-        """Put what the policies mean, and what they must leave alone, into the buckets."""
+        """Put what the policies mean, and what they must leave alone, into the buckets and tables."""
         for rule in dict.fromkeys(self.rules[each.version] for each in self.policies.values()):
-            if rule.bucket not in world.buckets:
+            if rule.wanted is not None:
+                table = world.records(rule.bucket)
+                table.most = self.random.choice((1, 3, 1000))
+                fill(table, rule.wanted, rule.retain, self.random)
+            elif rule.bucket not in world.buckets:
                 bucket = world.bucket(rule.bucket)
                 bucket.state = ENABLED if rule.versioned else UNVERSIONED
                 bucket.most = self.random.choice((2, 5, 1000))

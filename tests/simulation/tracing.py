@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from sexton.attributes import canonical
 from sexton.errors import CallFailed, Failure
 from sexton.ports import Listing, Removed, Rows, Send, Versions
-from sexton.table import Applied, Check, Key, Refused, Write
+from sexton.table import Applied, Check, Delete, Key, Refused, Write
 
 from tests.fakes.recorder import Call
 from tests.simulation.scheduling import Ended, Task
@@ -51,6 +52,8 @@ def _short(value: object) -> str:
     """A value in few words."""
     if isinstance(value, Write):
         return f"{_key(value.key)} {_changes(value)}"
+    if isinstance(value, Delete):
+        return f"delete {canonical(value.key)} if {canonical(value.expected)}"
     if isinstance(value, Check):
         return f"check {_key(value.key)}"
     if isinstance(value, Key):

@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sexton.cohorts import Cohorts
 from sexton.histogram import LABELS, NO_DATE, NOT_PAST, Ages
+from sexton.item import Item
 
 CUTOFF = datetime(2026, 3, 1, tzinfo=UTC)
 CELL = ("deleted", "STANDARD")
+
+
+def item(key: str, size: int) -> Item:
+    return Item(key, '"e"', size, "STANDARD", CUTOFF)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +34,7 @@ CELL = ("deleted", "STANDARD")
 )
 def test_a_cohort_is_the_prefix_and_the_next_segment(key: str, cohort: str) -> None:
     cohorts = Cohorts(["app/", "raw"])
-    cohorts.add(key, 1, CELL)
+    cohorts.add(item(key, 1), CELL)
     assert [name for name, _ in cohorts.largest()] == [cohort]
 
 
@@ -42,7 +47,7 @@ def test_the_largest_have_names_and_all_others_are_together(drawn: list[tuple[st
     expected: Counter[str] = Counter()
     cohorts = Cohorts(["a/", "b/"], kept=kept)
     for key in listed:
-        cohorts.add(key, len(key), CELL)
+        cohorts.add(item(key, len(key)), CELL)
         prefix, segment, *deeper = key.split("/")
         expected[f"{prefix}/{segment}/" if deeper else f"{prefix}/"] += len(key)
     largest = {name: cells[CELL].bytes for name, cells in cohorts.largest()}
@@ -55,7 +60,7 @@ def test_the_largest_have_names_and_all_others_are_together(drawn: list[tuple[st
 def test_memory_holds_twice_as_many_as_are_kept() -> None:
     cohorts = Cohorts([""], kept=5)
     for number in range(1000):
-        cohorts.add(f"{number:04d}/x", number, CELL)
+        cohorts.add(item(f"{number:04d}/x", number), CELL)
         assert len(cohorts._cells) <= 10
     assert [name for name, _ in cohorts.largest()] == ["0999/", "0998/", "0997/", "0996/", "0995/"]
     assert (cohorts.folded, cohorts.others[CELL].count) == (995, 995)

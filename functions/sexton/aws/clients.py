@@ -14,6 +14,7 @@ from botocore.config import Config
 
 from sexton.aws.assumed import session_elsewhere
 from sexton.aws.changes_sent import ChangesSent
+from sexton.aws.secrets import SecretsManager
 from sexton.elsewhere import Elsewhere
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 CONNECT = 3  # seconds
 READ = 10  # between two bytes of an answer
+READ_SECRET = 3  # a record has been looked at by then, and its call must follow within seconds
 ATTEMPTS = 3
 AT_ONCE = 16  # calls of one client that may be under way together, each with a connection of its own
 
@@ -125,6 +127,11 @@ class Clients:
     def scheduler(self) -> EventBridgeSchedulerClient:
         """For switching schedules off and on."""
         return cast("EventBridgeSchedulerClient", self._client("scheduler", READ, attempts=ATTEMPTS))
+
+    @cached_property
+    def secrets(self) -> SecretsManager:
+        """For the values of headers."""
+        return cast("SecretsManager", self._client("secretsmanager", READ_SECRET, attempts=ATTEMPTS))
 
     @cached_property
     def events(self) -> EventBridgeClient:

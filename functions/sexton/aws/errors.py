@@ -33,7 +33,8 @@ LOCKED: Kind = (ReasonClass.LOCKED, False)
 _CODES_OF: Mapping[Kind, str] = {
     UNSURE: """
         InternalError InternalFailure InternalServerError InternalException ServiceException InternalServiceException
-        InternalServerException RequestTimeout RequestTimeoutException RequestAbortedException PriorRequestNotComplete
+        InternalServerException InternalServiceError RequestTimeout RequestTimeoutException RequestAbortedException
+        PriorRequestNotComplete
         TransactionInProgressException 500 502 504 408
     """,
     REFUSED: """
@@ -85,6 +86,7 @@ _CODES_OF: Mapping[Kind, str] = {
         NoPublishedVersionException RecursiveInvocationException ServiceQuotaExceededException
         DurableExecutionAlreadyStartedException CodeArtifactUserDeletedException CodeArtifactUserFailedException
         MalformedDetail NotAuthorizedForSourceException InvalidEventPatternException
+        DecryptionFailure InvalidRequestException InvalidParameterException
         301 400 401 403 405 411 413 501
     """,
     GONE: "NoSuchKey NoSuchVersion NoSuchUpload NotFound 404 410",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -63,13 +64,17 @@ class HttpsEndpoints:
         self._secrets = secrets
         self._stack = stack
         self._longest = longest
-        self._local = local_ca is not None
-        self._context = ssl.create_default_context(cafile=local_ca or get_cert_path(True))
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._local_ca = local_ca
         self._resolve = resolve
         self._sleep = sleep
         self._monotonic = monotonic
         self._next: dict[str, float] = {}  # when each policy's next call may be made
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self._local_ca or get_cert_path(True))
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        return context
 
     def request_timeout(self) -> timedelta:
         """The longest that one call may take."""
@@ -114,7 +119,7 @@ class HttpsEndpoints:
         """What a name resolves to, asked for once: all of it must be allowed, or none is."""
         addresses = self._resolved(host, port, deadline)
         for address in addresses:
-            refused = why_refused(address, self._local)
+            refused = why_refused(address, local=self._local_ca is not None)
             if refused:
                 raise _refused("address_refused", f"{host}: {refused}")
         if not addresses:

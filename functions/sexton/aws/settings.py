@@ -15,6 +15,10 @@ LEASE_MARGIN = timedelta(seconds=30)  # a lease outlives the worker that holds i
 VISIBILITY_FACTOR = 6  # AWS advises six times the function timeout for an SQS source
 
 
+class OnlyLocal(Exception):
+    """On AWS only public addresses are called: the function does not start."""
+
+
 class UntrustedCaller(Exception):
     """On AWS nobody is believed to be whom they say: the function does not start."""
 
@@ -39,6 +43,7 @@ class Settings(BaseModel):
     worker_timeout_seconds: int = Field(gt=0, le=900)
     max_receive_count: int = Field(gt=0)
     mismatch_seconds: int = Field(default=300, gt=0)
+    local_ca: str = ""
 
     @property
     def worker_timeout(self) -> timedelta:
@@ -79,11 +84,13 @@ def actor(environ: Mapping[str, str] = os.environ) -> str:
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the `SEXTON_` variables.
 
-    Raises pydantic.ValidationError naming each variable that is missing or unreadable, and UntrustedCaller.
+    Raises pydantic.ValidationError naming each variable that is missing or unreadable, UntrustedCaller, and OnlyLocal.
     """
     known = Settings.model_fields
     given = {name: environ[PREFIX + name.upper()] for name in known if PREFIX + name.upper() in environ}
     settings = Settings.model_validate(given)
     if settings.trust_caller and not environ.get(LOCAL_ENDPOINT):
         raise UntrustedCaller(f"{PREFIX}TRUST_CALLER is for an emulator, which {LOCAL_ENDPOINT} names")
+    if settings.local_ca and not environ.get(LOCAL_ENDPOINT):
+        raise OnlyLocal(f"{PREFIX}LOCAL_CA is for an emulator, which {LOCAL_ENDPOINT} names")
     return settings

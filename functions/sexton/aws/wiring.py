@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from pathlib import Path
+
 from boto3.session import Session
 
 from sexton import elsewhere, ports
@@ -13,9 +16,11 @@ from sexton.aws.events import EventBridgeEvents
 from sexton.aws.evidence import S3Evidence
 from sexton.aws.functions import LambdaDiscovery
 from sexton.aws.gauges import EmfGauges
+from sexton.aws.https import HttpsEndpoints
 from sexton.aws.queue import SqsDeliveries, SqsQueue
 from sexton.aws.records import DynamoRecords
 from sexton.aws.schedules import AwsSchedules
+from sexton.aws.secrets import Secrets
 from sexton.aws.settings import Settings
 from sexton.aws.table import DynamoTable
 from sexton.aws.tables_elsewhere import TablesElsewhere
@@ -95,12 +100,21 @@ class Wiring:
         if place is not None:
             return self._elsewhere.records(name, place, elsewhere.session_name(self._function, run_id))
         if name not in self._records:
-            self._records[name] = DynamoRecords(self._clients.dynamodb, name)
+            timeout = self._clients.delete_timeout
+            self._records[name] = DynamoRecords(self._clients.dynamodb, name, timeout=timeout)
         return self._records[name]
+
+    @cached_property
+    def endpoints(self) -> ports.Endpoints:
+        """Endpoints of applications; their pace and secrets are kept as long as this lives."""
+        settings, stack = self._settings, f"{self._settings.account}/{self.region}/{self._settings.ledger_table}"
+        local_ca = Path(settings.local_ca) if settings.local_ca else None
+        secrets = Secrets(lambda: self._clients.secrets)
+        return HttpsEndpoints(secrets, stack, settings.delete_timeout, local_ca)
 
     def stores(self) -> ports.Stores:
         """Where items lie."""
-        return ports.Stores(self.bucket, self.records)
+        return ports.Stores(self.bucket, self.records, endpoints=self.endpoints)
 
     def target(self, policy: Policy, run: Run) -> AnyTarget:
         """What a run of a policy removes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from sexton.table import Row
 
@@ -41,7 +41,7 @@ class Closing:
         if row["reason"] == "effect_unknown":
             return
         for planned in self._open(row):
-            if removed[planned.thing.identity] and not self._taken_back(row["run_id"], planned):
+            if removed[planned.identity] and not self._taken_back(row["run_id"], planned):
                 raise Violation(f"{row['job_id']} is dead, and {planned.thing.key!r} of it was removed")
 
     def _taken_back(self, run_id: str, planned: Planned) -> bool:
@@ -87,22 +87,23 @@ class Closing:
                 for planned in self._open(row):
                     names.setdefault((part, planned.index), []).append(row["state"] + reason)
         removed = self.removals.by_run.get(plan.run_id, Counter[Identity]())
+        maybe = () if plan.rule.wanted else MAYBE
         for place, planned in plan.places.items():
             found = names.pop(place, [])
             if len(found) != 1:
                 raise Violation(f"{plan.run_id} closed with {len(found)} outcomes of {planned.thing.key!r}: {found}")
             if not self._taken_back(plan.run_id, planned):
-                _true(plan.run_id, planned, found[0], removed)
+                _true(plan.run_id, planned, found[0], removed, maybe)
         if names:
             raise Violation(f"{plan.run_id} has outcomes of items that were never planned: {sorted(names)}")
 
 
-def _true(run_id: str, planned: Planned, name: str, removed: Mapping[Identity, int]) -> None:
-    """The outcome is what happened."""
-    did, said = bool(removed.get(planned.thing.identity)), name == "deleted"
-    if said and not did and planned.thing.version_id:
+def _true(run_id: str, planned: Planned, name: str, removed: Mapping[Identity, int], maybe: Collection[str]) -> None:
+    """The outcome is what happened. Of records that is certain, whatever was killed or lost."""
+    did, said = bool(removed.get(planned.identity)), name == "deleted"
+    if said and not did and planned.thing.version_id and maybe:
         return  # S3 says of a version that is gone already that it was removed
-    if did != said and name not in MAYBE:
+    if (did != said and name not in maybe) or (not maybe and name in MAYBE):
         became = "removed it" if did else "did not remove it"
         raise Violation(f"{run_id} says {name} of {planned.thing.key!r} and {became}")
 

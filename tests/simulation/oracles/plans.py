@@ -24,6 +24,7 @@ class Planned:
     seq: str
     index: int
     thing: Thing
+    identity: Identity  # within the plan; a record can stand in it twice
 
 
 @dataclass
@@ -87,10 +88,10 @@ class Plans:
         if len(lines) != row["count"]:
             raise Violation(f"{row['job_id']} has {row['count']} items, its part {len(lines)}")
         for index, line in enumerate(lines):
-            planned = Planned(row["seq"], index, _read(line))
-            if planned.thing.identity in plan.items:
+            planned = _planned(plan.rule, row["seq"], index, _read(line))
+            if planned.identity in plan.items:
                 raise Violation(f"{row['job_id']} plans {planned.thing.key!r} once more")
-            plan.items[planned.thing.identity] = plan.places[row["seq"], index] = planned
+            plan.items[planned.identity] = plan.places[row["seq"], index] = planned
             self._is_meant(plan, planned.thing)
 
     def _is_meant(self, plan: Plan, thing: Thing) -> None:
@@ -102,6 +103,8 @@ class Plans:
         since: datetime | None = thing.written
         if rule.kind == "versions":
             since = self.store.noncurrent.get((rule.bucket, thing.key, thing.version_id or ""))
+        if rule.wanted is not None:
+            since = rule.wanted.deadline(json.loads(thing.etag))
         if since is None or since >= plan.cutoff or not thing.key.startswith(rule.prefix):
             raise Violation(f"{plan.run_id} plans {thing.key!r} of {since}, its cutoff is {plan.cutoff}")
 
@@ -110,13 +113,19 @@ class Plans:
         plan = self.of_run[row["run_id"]]
         self.looked()
         meant = self._planning.pop(row["run_id"]).all_along
-        missing = sorted(thing.key for thing in meant if thing.identity not in plan.items)
+        there = {planned.thing.identity for planned in plan.items.values()}
+        missing = sorted(thing.key for thing in meant if thing.identity not in there)
         if missing or row["planned"] != len(plan.items):
             raise Violation(f"{row['run_id']} is planned with {row['planned']} items; not in the plan: {missing}")
 
 
 def _was(changed: Changed, state: str) -> bool:
     return changed.old is not None and changed.old["state"] == state
+
+
+def _planned(rule: Rule, seq: str, index: int, thing: Thing) -> Planned:
+    identity = thing.identity if rule.wanted is None else (thing.key, f"{seq}#{index}")
+    return Planned(seq, index, thing, identity)
 
 
 def _read(line: bytes) -> Thing:

@@ -45,7 +45,7 @@ class Removals:
     def _removed(self, effect: Effect, gone: Gone) -> None:
         what = f"{effect.task.name} removed {gone.key!r}"
         run = self._run_in_hand(effect, gone, what)
-        self._allowed(effect, what, run, gone.key)
+        self.allowed(effect, what, run, f"s3://{self.store.name_of(effect.service)}/{gone.key}")
         plan = self.plans.of_run[run["run_id"]]
         planned = plan.items[_identity(plan, gone)]
         if plan.undoes is not None:
@@ -55,8 +55,8 @@ class Removals:
         if gone.marker is not None:
             self.store.placed.setdefault(plan.run_id, set()).add((gone.key, gone.marker.id))
         removed = self.by_run.setdefault(run["run_id"], Counter())
-        removed[planned.thing.identity] += 1
-        if removed[planned.thing.identity] > 1 and (plan.rule.bucket, gone.key) not in self.store.undone:
+        removed[planned.identity] += 1
+        if removed[planned.identity] > 1 and (plan.rule.bucket, gone.key) not in self.store.undone:
             raise Violation(f"{what} a second time")
 
     def _run_in_hand(self, effect: Effect, gone: Gone, what: str) -> Row:
@@ -83,7 +83,7 @@ class Removals:
             and (planned.seq == job["seq"].split(".")[0] and job["start"] <= planned.index < job["end"])
         )
 
-    def _allowed(self, effect: Effect, what: str, run: Row, key: str) -> None:
+    def allowed(self, effect: Effect, what: str, run: Row, address: str) -> None:
         """The run may remove, and nobody has stopped it, or keeps the place, for longer than is promised."""
         if run["mode"] != "enforce":
             raise Violation(f"{what} for {run['run_id']}, which only reports")
@@ -93,7 +93,6 @@ class Removals:
         stops = [self._stopped.get(run["run_id"])]
         stops += [self._paused.get(scope) for scope in (run["policy"], "all")]
         if not undoes:
-            address = f"s3://{self.store.name_of(effect.service)}/{key}"
             stops += [since for scope, since in self._held.items() if address.startswith(scope)]
         late = [since for since in stops if since is not None and effect.at - since > OBEYED_WITHIN]
         if late:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
 from tests.fakes.bucket import FakeBucket, Version
+from tests.fakes.records import FakeRecords
+from tests.simulation.reminders import Record, Wanted
 from tests.simulation.scenario import Rule
 
-Identity = tuple[str, str | None]  # key, and the id of a version or an upload
+Identity = tuple[str, str | None]  # key, and the id of a version or an upload, or the deadline of a record
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Store:
     """The buckets by name, and what their states of the moment do not show."""
 
     buckets: dict[str, FakeBucket]
+    tables: dict[str, FakeRecords] = field(default_factory=dict)
     noncurrent: dict[tuple[str, str, str], datetime] = field(default_factory=dict)  # since when, by bucket, key, id
     current_again: dict[tuple[str, str, str], datetime] = field(default_factory=dict)
     placed: dict[str, set[Identity]] = field(default_factory=dict)  # by run: the markers that it placed
@@ -49,6 +53,9 @@ class Store:
 
     def meant(self, rule: Rule, cutoff: datetime) -> Iterator[Thing]:
         """Everything that a rule means at a cutoff, as it is now."""
+        if rule.wanted is not None:
+            yield from self._meant_records(rule, rule.wanted, cutoff)
+            return
         bucket = self.buckets[rule.bucket]
         if rule.kind == "uploads":
             for item in bucket.uploads.values():
@@ -68,3 +75,17 @@ class Store:
         for older, newer in pairwise(versions):
             if older.item is not None and max(older.at, newer.at) < cutoff:
                 yield Thing(key, older.id, older.item.etag, older.at)
+
+    def _meant_records(self, rule: Rule, wanted: Wanted, cutoff: datetime) -> Iterator[Thing]:
+        """Those that listings show as they are: others may well be missed."""
+        table = self.tables[rule.bucket]
+        for key, record in table.records.items():
+            if table.shown.get(key) == record and wanted.means(record, cutoff):
+                yield record_thing(key, record, wanted)
+
+
+def record_thing(key: str, record: Record, wanted: Wanted) -> Thing:
+    """A record with its deadline, which is a part of its name."""
+    due, seen = wanted.deadline(record), wanted.rests_on(record)
+    name = due.isoformat().replace("+00:00", "Z") if due else None
+    return Thing(key, name, json.dumps(seen, sort_keys=True, separators=(",", ":")), due)

@@ -1,4 +1,4 @@
-"""A certificate authority of a test's own, and a certificate of it for some names."""
+"""A certificate authority of one's own, and a certificate of it for some names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Issued:
 def issue(folder: Path, *names: str, until: timedelta = DAY) -> Issued:
     """Make an authority, and a certificate of it that is good for these names until then."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority = _name("Test authority")
+    authority = _name("Local authority")
     root = (
         _certificate(authority, authority, authority_key.public_key(), DAY)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -1,0 +1,77 @@
+"""A run by cohort, for people: the largest on lines of their own, all others on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sexton import by_cohort, plan, showing_cohorts
+from sexton.by_cohort import ENDINGS, ByCohort, OthersByCohort, RunByCohort
+from sexton.cli_output import put, put_json, say, table
+from sexton.deployment import Deployment
+from sexton.errors import EvidenceAltered
+from sexton.plan import NoPlan
+from sexton.report import readable_bytes
+from sexton.showing import RunView
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SHOWN = 20  # as many as fit a screen; `--json` has up to 100
+
+
+def with_cohorts(deployment: Deployment, view: RunView) -> RunView:
+    """The run with its counts by cohort, if its policy names cohorts. What evidence cannot tell is said."""
+    run = deployment.ledger.find(view.run_id)
+    try:
+        return view.model_copy(update={"cohorts": showing_cohorts.of_run(deployment.evidence, run)})
+    except NoPlan:
+        return view
+    except EvidenceAltered as altered:
+        say(f"the counts by cohort cannot be shown: {altered}")
+        return view
+
+
+def of_plan(deployment: Deployment, run_id: str, *, as_json: bool) -> None:
+    """Write what a plan has of each cohort. Raises NoPlan, EvidenceAltered."""
+    planned = plan.read(deployment.evidence, run_id).cohorts
+    found = by_cohort.of_plan(planned) if planned else RunByCohort(largest=(), others=None)
+    if as_json:
+        put_json(found)
+    elif planned:
+        put([lines(found)])
+    else:
+        say("its policy names no cohorts")
+
+
+def lines(found: RunByCohort) -> RenderableType:
+    """The table. It has endings once there are some, and what was only reported if anything was."""
+    shown = found.first(SHOWN)
+    every = [*shown.largest, *([shown.others] if shown.others else [])]
+    ended = any(line.deleted is not None for line in every)
+    reported = any(line.report_only for line in every)
+    headers = [
+        *("cohort", "scanned", "planned", "size"),
+        *(ENDINGS if ended else ()),
+        *(("reported only", "size of these") if reported else ()),
+    ]
+    rows = (tuple(_cells(line, ended=ended, reported=reported)) for line in every)
+    return table(tuple(headers), rows, right=tuple(headers[1:]))
+
+
+def _cells(line: ByCohort, *, ended: bool, reported: bool) -> Iterator[object]:
+    yield _name(line)
+    yield line.scanned
+    yield line.planned
+    yield readable_bytes(line.planned_bytes)
+    if ended:
+        yield from (getattr(line, ending) for ending in ENDINGS)
+    if reported:
+        yield line.report_only or 0
+        yield readable_bytes(line.report_only_bytes or 0)
+
+
+def _name(line: ByCohort) -> str:
+    if not isinstance(line, OthersByCohort):
+        return line.cohort
+    return f"({'more than ' if line.at_least else ''}{line.cohorts:,} others)"
