@@ -136,10 +136,12 @@ def explanation(found: Explanation) -> Iterator[RenderableType]:
         yield facts(_fate_facts(fate))
         yield ""
     if found.policies:
-        headers = ("policy", "mode", "would now", "because", "cutoff", "version")
-        columns = len(headers) if any(verdict.version_id for verdict in found.policies) else len(headers) - 1
-        rows = ((p.policy, p.mode, _would(p), p.reason, when(p.cutoff), p.version_id) for p in found.policies)
-        yield table(headers[:columns], (row[:columns] for row in rows))
+        headers, rows = ["policy", "mode", "would now", "because", "cutoff"], [_verdict_row(p) for p in found.policies]
+        for name in ("cohort", "version_id"):  # of most policies no item has any
+            if any(getattr(p, name) for p in found.policies):
+                headers.append(name.removesuffix("_id"))
+                rows = [(*row, getattr(p, name)) for row, p in zip(rows, found.policies, strict=True)]
+        yield table(tuple(headers), rows)
     else:
         yield f"No deployed policy is about this {'table' if found.table else 'bucket'}."
 
@@ -148,6 +150,10 @@ def _there(found: Explanation, now: SeenItem) -> str:
     if found.table:
         return f"a record, due {when(now.last_modified)}" if now.last_modified else "a record with no readable deadline"
     return f"{readable_bytes(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}"
+
+
+def _verdict_row(said: PolicyVerdict) -> tuple[object, ...]:
+    return said.policy, said.mode, _would(said), said.reason, when(said.cutoff)
 
 
 def _would(said: PolicyVerdict) -> str:

@@ -90,6 +90,7 @@ def unfit(policy: Policy) -> Iterator[str]:
         "a bucket of the stack's own account": source.account is None,
         f"limits.max_items: {MOST_CANARIES} or more": limits.max_items >= MOST_CANARIES,
         f"limits.max_attempts: {MOST_ATTEMPTS} at most": limits.max_attempts <= MOST_ATTEMPTS,
+        "no cohort and no canary": policy.cohort is None,
         "no limits.max_share under 1": limits.max_share in (None, 1.0),
     }
     yield from (what for what, holds in rules.items() if not holds)

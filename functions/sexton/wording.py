@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict
 
+from sexton import wording_cohorts
 from sexton.key_date import KeyDate, TagDate
 from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
@@ -85,6 +86,7 @@ def _sentences(policy: Policy) -> Iterator[str]:
     else:
         yield f"{verb} {_what(policy.source)} {_age(policy)}."
         yield from _of_objects(policy.source)
+    yield from wording_cohorts.sentences(policy)
     if policy.schedule:
         yield f"Runs at {policy.schedule} in the zone {policy.timezone}; age is counted from the scheduled time."
     limits, things = policy.limits, "objects" if policy.of_bucket else "records"

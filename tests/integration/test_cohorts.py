@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from sexton.cohort_counts import MOST_TEXT, CohortCounts, Count
 from sexton.decision import EXPIRED, REPORT_ONLY, YOUNGER, Decision
 from sexton.errors import EvidenceAltered
 from sexton.item import Item
-from sexton.policy import Policy
+from sexton.lifecycle import LifecycleRules, NoLifecycleRule, rule_for
+from sexton.policy import Policy, load_policies
 from sexton.run import Run
+from sexton.wording import in_words
 
 from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.evidence import FakeEvidence
@@ -30,6 +33,7 @@ from tests.integration.test_planning import Pages
 
 YOUNG = timedelta(days=1)
 PATTERN = "app/{tenant}/..."
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 MANY = 1_000
 
 
@@ -460,7 +464,7 @@ def test_an_object_of_no_canary_is_explained_as_reported_only(told: Any) -> None
     carried_out(world)
     assert "only report it" in told(world, "explain", "s3://logs/app/a/1")
     (verdict,) = json.loads(told(world, "explain", "s3://logs/app/a/1", "--json"))["policies"]
-    assert (verdict["action"], verdict["reason"]) == ("keep", "report_only")
+    assert (verdict["action"], verdict["reason"], verdict["cohort"]) == ("keep", "report_only", "a")
 
 
 @pytest.mark.parametrize(
@@ -483,3 +487,27 @@ def test_counts_that_were_altered_are_found_by_verifying(where: str, change: dic
     found = verifying.verify(world.evidence, run.run_id)
     assert not found.holds
     assert any(differs in difference for difference in found.differences)
+
+
+def test_a_policy_says_in_words_whose_items_are_and_for_whom_it_enforces() -> None:
+    said = in_words(tenants(canary=["a", "b"]))
+    assert "By the pattern app/{tenant}/... a key tells whose an item is." in said
+    assert "Does so for a, b alone; what is due of all others is only reported." in said
+    assert "A plan of all that was found of somebody waits for a person too." in said
+    assert "May remove all that there is of somebody." in in_words(tenants(empty=True))
+
+
+def test_no_lifecycle_rule_asks_before_it_empties_a_cohort_or_begins_with_a_few() -> None:
+    for rule, obstacle in ((tenants(), "cohort: "), (tenants(canary=["a"], empty=True), "canary: ")):
+        found = rule_for(rule)
+        assert isinstance(found, NoLifecycleRule)
+        assert any(reason.startswith(obstacle) for reason in found.reasons)
+    assert isinstance(rule_for(tenants(empty=True)), LifecycleRules)
+
+
+def test_the_example_is_the_one_of_the_page_and_is_a_policy() -> None:
+    (example,) = load_policies(DOCS / "cohorts")
+    told = (DOCS / "cohorts.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    assert told == (DOCS / "cohorts" / "tenant-files-expire.yaml").read_text()
+    assert example.canary is not None
+    assert example.canary.cohorts == ("acme", "globex")

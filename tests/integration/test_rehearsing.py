@@ -338,7 +338,7 @@ def test_the_policy_that_is_told_is_the_one_in_the_docs() -> None:
     [
         {"mode": "report"},
         {"approval": "first"},
-        {"approvers": 2},
+        {"approvers": 2, "approval": "always"},
         {"recovery": "none"},
         {"retain": "PT2M"},
         {"retain": "P1D", "short_retention": False},
@@ -350,6 +350,7 @@ def test_the_policy_that_is_told_is_the_one_in_the_docs() -> None:
         {"source": {"kind": "s3", "bucket": BUCKET, "prefixes": ["a/"], "account": "123456789012"}},
         {"source": {"kind": "s3", "bucket": BUCKET, "prefixes": ["a/"], "include": {"suffixes": [".txt"]}}},
         {"age_from": {"tag": "date"}},
+        {"cohort": "rehearsals/{tenant}/..."},
     ],
 )
 def test_a_policy_that_lacks_anything_does_not_fit(room: Room, changes: dict[str, object]) -> None:
