@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sexton.attributes import canonical
-from sexton.table import Delete
-
 from tests.fakes.records import FakeRecords
 from tests.fakes.time import START
 from tests.simulation.faults import Fault
@@ -16,7 +13,7 @@ from tests.simulation.reminders import IDS, STATUSES, Wanted, new, odd, written
 from tests.simulation.scenario import RETAIN, Scenario
 from tests.simulation.simulated import SimulatedWorld
 
-FASTER = 0.2  # of the transactions meet somebody who is faster, where that happens at all
+FASTER = 0.2  # of the removals meet somebody who is faster, where that happens at all
 BEHIND = 1.0, 120.0  # seconds that listings may be behind
 Change = Callable[[FakeRecords, Wanted, str], str | None]
 
@@ -44,23 +41,24 @@ class Application:
         }
 
     def race(
-        self, deletes: Sequence[Delete], within: float, happens: Callable[[Fault, Callable[[], str | None]], None]
+        self, keys: Sequence[str], within: float, happens: Callable[[Fault, Callable[[], str | None]], None]
     ) -> None:
-        """While a transaction is on its way, somebody is faster with one of its records."""
+        """While a removal is on its way, somebody is faster with one of its records."""
         mine = [kind for kind in self._changes if self.world.weather.likely[kind]]
         if not mine or self.world.weather.calm or self.random.random() > FASTER:
             return
-        kind, delete = self.random.choice(mine), self.random.choice(deletes)
-        table, key = self.world.records(delete.table), canonical(delete.key)
+        kind, key = self.random.choice(mine), self.random.choice(keys)
+        name = self.random.choice(sorted(self._wanted))  # nearly always there is but one
 
         def change() -> str | None:
-            return self._changes[kind](table, self._wanted[delete.table], key) if key in table.records else None
+            table = self.world.tables[name]
+            return self._changes[kind](table, self._wanted[name], key) if key in table.records else None
 
         self.world.scheduler.after(within * self.random.random(), lambda: happens(kind, change))
 
     def _table(self) -> tuple[str, FakeRecords, Wanted]:
         name = self.random.choice(sorted(self._wanted))
-        return name, self.world.records(name), self._wanted[name]
+        return name, self.world.tables[name], self._wanted[name]
 
     def _some_record(self, change: Change) -> str | None:
         _, table, wanted = self._table()
@@ -96,7 +94,7 @@ class Application:
         table.put(**{**old, "changes": int(old["changes"]["N"]) + 1, **new})
 
     def _take(self, table: FakeRecords, wanted: Wanted, key: str) -> str:
-        self._taken[next(name for name in self._taken if self.world.records(name) is table)][key] = table.records[key]
+        self._taken[next(name for name in self._taken if self.world.tables[name] is table)][key] = table.records[key]
         del table.records[key]
         return f"deletes {key}"
 
@@ -110,10 +108,13 @@ class Application:
         return f"writes {key} again as it was"
 
     def _deny(self) -> str:
-        name, _, _ = self._table()
-        self.world.trace.denied.add(name)
-        self.world.scheduler.after(self.random.uniform(10, 400), lambda: self.world.trace.denied.discard(name))
-        return f"forbids removals from {name}"
+        name, table, _ = self._table()
+        keys = sorted(table.records) if self.random.random() < 0.5 else sorted(table.records)[:1]
+        self.world.trace.denied.update(keys)
+        self.world.scheduler.after(
+            self.random.uniform(10, 400), lambda: self.world.trace.denied.difference_update(keys)
+        )
+        return f"forbids the removal of {len(keys)} records from {name}"
 
     def _fall_behind(self) -> str:
         name, table, _ = self._table()

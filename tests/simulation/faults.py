@@ -117,9 +117,11 @@ class Weather:
     def strikes(self, kind: Fault, call: str = "") -> bool:
         """Whether this kind happens now; if it does it is counted."""
         rate = self.likely[kind]
-        if rate and call and call.startswith(self.focus):
+        if not rate or self.calm:
+            return False
+        if call and call.startswith(self.focus):
             rate = min(0.6, rate * WORSE)
-        if rate and not self.calm and self.random.random() < rate:
+        if self.random.random() < rate:
             self.happened[kind] += 1
             return True
         return False

@@ -25,6 +25,7 @@ class Wanted:
 
     `statuses`: the partitions that are queried, none where the table is scanned. `carrier`: what the filter wants.
     `counted`: every rewriting counts up the attribute `changes`. `in_second`: how a deadline is written.
+    `elsewhere`: the table lies in another region, where no transaction takes it in together with the ledger.
     """
 
     statuses: tuple[str, ...]
@@ -32,12 +33,14 @@ class Wanted:
     carrier: str | None
     counted: bool
     in_second: int
+    elsewhere: bool = False
 
     @staticmethod
     def drawn(random: Random) -> Wanted:
         statuses = random.choice(((), ("open",), ("open", "sent")))
         carrier = random.choice((None, None, "dhl"))
-        return Wanted(statuses, random.randint(1, 3), carrier, random.random() < 0.4, random.choice((1, 1, 1000)))
+        counted, in_second = random.random() < 0.4, random.choice((1, 1, 1000))
+        return Wanted(statuses, random.randint(1, 3), carrier, counted, in_second, random.random() < 0.3)
 
     def source(self, table: str) -> dict[str, object]:
         """The same as a policy says it."""
@@ -45,7 +48,8 @@ class Wanted:
         found = {"index": "by-status", "partitions": [*self.statuses]} if self.statuses else self._scan()
         more = {"filter": {"carrier": self.carrier}} if self.carrier else {}
         counted = {"version_attribute": "changes"} if self.counted else {}
-        return {"kind": "dynamodb", "table": table, "timestamp": stamp, **found, **more, **counted}
+        place = {"region": "eu-west-1"} if self.elsewhere else {}
+        return {"kind": "dynamodb", "table": table, "timestamp": stamp, **place, **found, **more, **counted}
 
     def _scan(self) -> dict[str, object]:
         return {"scan": {"segments": self.segments}}

@@ -10,7 +10,7 @@ from sexton.table import Row
 
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.table import FakeTable
-from tests.simulation.boundary import Changed, Effect
+from tests.simulation.effects import Changed, Effect
 from tests.simulation.oracles.plans import Plan, Planned, Plans
 from tests.simulation.oracles.removals import Removals
 from tests.simulation.oracles.rows import is_job, is_run
@@ -87,7 +87,7 @@ class Closing:
                 for planned in self._open(row):
                     names.setdefault((part, planned.index), []).append(row["state"] + reason)
         removed = self.removals.by_run.get(plan.run_id, Counter[Identity]())
-        maybe = () if plan.rule.wanted else MAYBE
+        maybe = () if plan.rule.atomic else MAYBE
         for place, planned in plan.places.items():
             found = names.pop(place, [])
             if len(found) != 1:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from sexton.instant import from_ms
 from sexton.table import Key, Row
 
-from tests.simulation.boundary import Changed, Effect
+from tests.simulation.effects import Changed, Effect
 from tests.simulation.oracles.transitions import job_step, run_step, to_split
 from tests.simulation.violation import Violation
 
