@@ -11,6 +11,7 @@ from sexton.bucket_policy import literal
 from sexton.elsewhere import sessions_of
 from sexton.grants import DISCOVERY, READ_TABLE_KEY, RECONCILER, WORKER, WRITE_TABLE_KEY
 from sexton.policy import Policy
+from sexton.record_changes import CHANGING, changes_by_table
 from sexton.record_source import RecordSource
 
 from infra import review
@@ -46,6 +47,7 @@ class Tables:
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._sources = [policy.source for policy in policies if isinstance(policy.source, RecordSource)]
+        self._changes = changes_by_table(policies, _table_arn)
 
     @property
     def _reached(self) -> list[RecordSource]:
@@ -72,8 +74,11 @@ class Tables:
         _grant(discovery, ["dynamodb:Scan"], _arns(scanned))
 
     def grant_remove(self, worker: iam.IRole) -> None:
-        """Read single records again, and remove them."""
-        _grant(worker, ["dynamodb:BatchGetItem", "dynamodb:DeleteItem"], _arns(self._reached))
+        """Read single records again, and change them as their policies do."""
+        _grant(worker, ["dynamodb:BatchGetItem"], _arns(self._reached))
+        for action in CHANGING:
+            changed = (source for source in self._reached if action in self._changes[_table_arn(source)])
+            _grant(worker, [action], _arns(changed))
 
     def grant_observe(self, reconciler: iam.IRole) -> None:
         """Read single records of other regions again; beside the ledger nothing is removed without an outcome."""
@@ -103,6 +108,11 @@ class Sources:
     def tables(self) -> Tables:
         """The tables among them."""
         return self._tables
+
+    @property
+    def archive(self) -> bool:
+        """Whether any of them writes records to evidence."""
+        return any(policy.does == "archive" for policy in self._all)
 
     def grant_plan(self, discovery: iam.IRole) -> None:
         """List what may be planned, and tell whether the bucket is versioned. Nothing of it can delete."""

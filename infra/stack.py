@@ -122,7 +122,7 @@ class SextonStack(Stack):
         self.queue.let_only(discovery)
 
         self.ledger.grant_work(worker)
-        self.evidence.grant_work(worker)
+        self.evidence.grant_work(worker, archives=sources.enforced.archive)
         sources.grant_observe(worker)
         sources.enforced.grant_remove(worker)
 

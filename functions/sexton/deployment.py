@@ -63,4 +63,4 @@ class Deployment:
     @property
     def stores(self) -> Stores:
         """Where items lie."""
-        return Stores(self.bucket, self.records)
+        return Stores(self.bucket, self.records, self.evidence)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from sexton.elsewhere import session_name
 from sexton.policy import Policy
+from sexton.record_changes import CHANGING, changes_by_table, of_policy
 from sexton.record_source import RecordSource
 
 DISCOVERY, WORKER, RECONCILER = "discovery", "worker", "reconciler"
@@ -70,6 +71,8 @@ def needed(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     """What the functions cannot do without."""
     yield from _of_ledger(arns)
     yield from _of_evidence(arns)
+    if any(policy.does == "archive" and policy.mode == "enforce" for policy in policies):
+        yield Grant(WORKER, ("s3:GetObject", "s3:PutObject"), f"{arns.evidence}/archived/{EXAMPLE}")
     yield Grant(DISCOVERY, ("sqs:SendMessage",), arns.jobs)
     yield Grant(WORKER, ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"), arns.jobs)
     yield Grant(RECONCILER, ("lambda:InvokeFunction",), arns.discovery)
@@ -83,12 +86,15 @@ def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     for function in FUNCTIONS:
         yield Grant(function, ("dynamodb:DeleteItem",), arns.ledger)
         yield Grant(function, ("s3:DeleteObject", "s3:DeleteObjectVersion"), f"{arns.evidence}/plans/{EXAMPLE}")
+    for function in (DISCOVERY, RECONCILER):
+        yield Grant(function, ("s3:GetObject",), f"{arns.evidence}/archived/{EXAMPLE}")
     yield Grant(WORKER, ("sqs:SendMessage",), arns.jobs)
     for policy in policies:
         if isinstance(policy.source, RecordSource):
-            changing = ("dynamodb:DeleteItem", "dynamodb:UpdateItem", "dynamodb:PutItem")
-            yield from (Grant(each, changing, arns.table(policy.source)) for each in (DISCOVERY, RECONCILER))
-            yield Grant(WORKER, changing[1:], arns.table(policy.source))
+            yield from (Grant(each, CHANGING, arns.table(policy.source)) for each in (DISCOVERY, RECONCILER))
+            table = arns.table(policy.source)
+            rest = tuple(each for each in CHANGING if each not in changes_by_table(policies, arns.table)[table])
+            yield Grant(WORKER, rest, table)
             yield from _borrowed_names(policy.source)
             continue
         for prefix in policy.s3.prefixes:
@@ -140,20 +146,23 @@ def of_source(arns: Arns, policy: Policy) -> Iterator[Grant]:
         if place and place.role_arn:
             yield from of_role(place.role_arn, enforced=policy.mode == "enforce")
         else:
-            yield from of_table(arns.table(policy.source), policy.source, policy.mode == "enforce")
+            changing = of_policy(policy)
+            yield from of_table(arns.table(policy.source), policy.source, policy.mode == "enforce", changing)
     else:
         yield from of_bucket(arns.bucket(policy.source.bucket), policy)
 
 
-def of_table(table: str, source: RecordSource, enforced: bool) -> Iterator[Grant]:
-    """What a policy takes on its table, whose ARN is given."""
+def of_table(
+    table: str, source: RecordSource, enforced: bool, changing: Sequence[str] = ("dynamodb:DeleteItem",)
+) -> Iterator[Grant]:
+    """What a policy takes on its table, whose ARN is given; `changing` is what the worker does to records."""
     yield Grant(DISCOVERY, ("dynamodb:DescribeTable",), table)
     if source.scan:
         yield Grant(DISCOVERY, ("dynamodb:Scan",), table)
     else:
         yield Grant(DISCOVERY, ("dynamodb:Query",), f"{table}/index/{source.index}" if source.index else table)
     if enforced:
-        yield Grant(WORKER, ("dynamodb:BatchGetItem", "dynamodb:DeleteItem"), table)
+        yield Grant(WORKER, ("dynamodb:BatchGetItem", *changing), table)
     if enforced and source.elsewhere:  # a deletion there can lose its reply, and somebody must look what became of it
         yield Grant(RECONCILER, ("dynamodb:BatchGetItem",), table)
 

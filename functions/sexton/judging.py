@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sexton.decision import UNREADABLE_TAGS, Decision, Judge
@@ -91,9 +91,11 @@ def after_removal(
     return came
 
 
-def removed_with_settlement(index: int, planned: Item, at: datetime) -> Outcome:
-    """It goes in the transaction that records this outcome, or neither happens."""
-    return _ended(index, planned, Ending.DELETED, at)
+def done_with_settlement(
+    index: int, planned: Item, at: datetime, effect: str | None = None, archive: str | None = None
+) -> Outcome:
+    """It is done in the transaction that records this outcome, or neither happens."""
+    return replace(_ended(index, planned, Ending.DELETED, at), effect=effect, archive=archive)
 
 
 def named_before(index: int, planned: Item, at: datetime) -> Outcome:

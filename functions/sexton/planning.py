@@ -158,9 +158,9 @@ class Planning:
         for job, found in receipts.of_run(self.ledger, self.evidence, str(run.undoes), run.cursor.start_after):
             here = Place(start_after=job.seq)
             scan.seen.update(found.counts)
-            scan.count_all(found.markers, PLACED)
-            if found.markers:
-                scan.pending, scan.span_to_last = [*found.markers], found.span
+            scan.count_all(found.items, PLACED)
+            if found.items:
+                scan.pending, scan.span_to_last = [*found.items], found.span
                 self._flush(run, token, scan, here)
             self._pause_point(run, policy, token, scan, here)
         if scan.seen:

@@ -17,7 +17,7 @@ from sexton.errors import Failure
 from sexton.http_call import HttpAnswer, HttpCall
 from sexton.item import Item, ItemId
 from sexton.record_source import RecordSource
-from sexton.table import Change, Check, Key, Row, Write, Written
+from sexton.table import Change, Check, Delete, Key, Row, Write, Written
 
 Clock = Callable[[], datetime]  # aware, UTC
 Token = Callable[[], str]  # a new unique id each time
@@ -315,10 +315,11 @@ class NoEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where items lie: buckets and tables; and what is called for some of them."""
+    """Where items lie: buckets, tables, and evidence with archived records; and what is called for some of them."""
 
     bucket: Buckets
     records: RecordTables
+    evidence: Evidence
     endpoints: Endpoints = field(default_factory=NoEndpoints)
 
 

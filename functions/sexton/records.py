@@ -13,7 +13,7 @@ from functools import cached_property
 
 from sexton import attributes
 from sexton.errors import Failure, SourceRefused
-from sexton.item import Item, ItemId, rfc3339
+from sexton.item import RECORD, Item, ItemId, rfc3339
 from sexton.observing import Seen
 from sexton.ports import CHANGED_AT_ONCE, Record, RecordPage, RecordTable, Removed, TableShape
 from sexton.record_source import RecordSource
@@ -21,7 +21,6 @@ from sexton.run import Place
 from sexton.table import Delete
 from sexton.target import Page
 
-STORAGE_CLASS = "RECORD"
 DONE = "done"  # of a segment that was read to its end
 
 Numbered = Sequence[tuple[int, Item]]
@@ -117,7 +116,16 @@ class ListedRecords:
 class Records(ListedRecords):
     """Records beside the ledger: they go with the settlement, and only while each is as it was when it was judged."""
 
-    def delete(self, item: Item) -> Delete:
+    effect: str | None = None
+
+    def prepare(self, items: Sequence[Item]) -> str | None:
+        """Nothing has to stand before a removal."""
+
+    def weight(self, item: Item) -> int:
+        """About how many bytes it takes in a transaction, as planning estimated."""
+        return item.size
+
+    def change(self, item: Item) -> Delete:
         """The removal of a record that still is as it was seen."""
         return self._removal(item)
 
@@ -179,7 +187,7 @@ def _item(source: RecordSource, record: Record, size: int) -> Item:
     readable = all(attributes.is_scalar(value) for value in seen.values())  # else no condition could hold it to that
     at = source.timestamp.read(seen[source.timestamp.attribute]) if readable else None
     key, deadline = attributes.canonical(record.key), rfc3339(at) if at else None
-    return Item(key, attributes.canonical(seen), size, STORAGE_CLASS, at, deadline)
+    return Item(key, attributes.canonical(seen), size, RECORD, at, deadline)
 
 
 def refuse_unfit_table(source: RecordSource, shape: TableShape) -> None:

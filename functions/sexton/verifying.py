@@ -165,14 +165,14 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
 
 
 def _receipts(evidence: Evidence, undone: str, findings: _Findings) -> Iterator[set[ItemId]]:
-    """The ids of the delete markers that each job of the undone run placed, in the order of its books."""
+    """The ids of what each job of the undone run left to take back, in the order of its books."""
     revision = archive.newest_revision(evidence, undone)
     if revision is None:
         findings.differs(f"the books of {undone}, which it undoes, are gone")
         return
     for entry in _entries(evidence, undone, revision, findings):
         try:
-            yield {marker.id for marker in receipts.read(evidence, entry.outcome_files).markers}
+            yield {item.id for item in receipts.read(evidence, entry.outcome_files).items}
         except EvidenceAltered as error:
             findings.differs(str(error))
 
@@ -183,7 +183,7 @@ def _verify_receipts(
     """An undo's part is of one job of the undone run; the next part is of a later job."""
     ids = {item.id for item in items}
     if not any(ids <= of_job for of_job in placed):
-        findings.differs(f"part {seq}: it has delete markers that no job of {written.undoes} placed")
+        findings.differs(f"part {seq}: it has items that no job of {written.undoes} left to take back")
 
 
 def _entries(evidence: Evidence, run_id: str, revision: int, findings: _Findings) -> list[Entry]:

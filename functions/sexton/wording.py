@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from sexton import wording_cohorts
+from sexton import wording_cohorts, wording_records
 from sexton.key_date import KeyDate, TagDate
 from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
@@ -21,9 +21,10 @@ HOLDS = {
     "none": "No run waits for approval, unless it passes a limit.",
 }
 TAKES_BACK = {
-    "versioning": "A deletion is taken back from the bucket's versions.",
-    "backup": "A deletion is taken back from a backup.",
-    "none": "A deletion cannot be taken back.",
+    "versioning": "A {noun} is taken back from the bucket's versions.",
+    "archive": "A {noun} is taken back from the archive in evidence.",
+    "backup": "A {noun} is taken back from a backup.",
+    "none": "A {noun} cannot be taken back.",
 }
 
 
@@ -79,10 +80,10 @@ def in_words(policy: Policy) -> tuple[str, ...]:
 
 
 def _sentences(policy: Policy) -> Iterator[str]:
-    verb = "Removes" if policy.mode == "enforce" else "Reports, and does not remove,"
+    verb = wording_records.verb(policy)
     if isinstance(policy.source, RecordSource):
         yield f"{verb} {_which_records(policy.source)} {_age(policy)}."
-        yield from _of_records(policy.source)
+        yield from _of_records(policy, policy.source)
     else:
         yield f"{verb} {_what(policy.source)} {_age(policy)}."
         yield from _of_objects(policy.source)
@@ -95,7 +96,7 @@ def _sentences(policy: Policy) -> Iterator[str]:
         share = f", or more than {limits.max_share:.1%} of what was looked at" if limits.max_share is not None else ""
         empty = "" if policy.source.shows_only_due else ", or of an empty scope,"
         yield f"A plan of more than {limits.max_items:,} {things}{share}{empty} waits for a person too."
-        yield TAKES_BACK[policy.recovery or "none"]
+        yield TAKES_BACK[policy.recovery or "none"].format(noun=wording_records.noun(policy))
     yield (
         f"Jobs of up to {policy.job_size:,} {things}; each is tried {limits.max_attempts} times within"
         f" {length(limits.max_age)}, then it is dead. Planning may take {length(limits.max_planning)};"
@@ -118,7 +119,7 @@ def _which_records(source: RecordSource) -> str:
     return f"each record of table {source.table}{which}"
 
 
-def _of_records(source: RecordSource) -> Iterator[str]:
+def _of_records(policy: Policy, source: RecordSource) -> Iterator[str]:
     where = f"index {source.index}" if source.index else "the table's own key"
     if source.scan:
         yield f"Finds them by a scan of the whole table, {_counted(source.scan.segments, 'segment')} at once."
@@ -127,10 +128,7 @@ def _of_records(source: RecordSource) -> Iterator[str]:
     else:
         yield f"Finds them by {where}, in the partitions {_any(source.partitions or ())}."
     version = f", or its {source.version_attribute}," if source.version_attribute else ""
-    yield (
-        "A record goes in one transaction with its outcome;"
-        f" one whose {source.timestamp.attribute}{version} has changed since it was planned stays."
-    )
+    yield from wording_records.together(policy, f"{source.timestamp.attribute}{version}")
     yield f"Planning reads {source.read_capacity:,} capacity units a second at most."
 
 

@@ -15,9 +15,10 @@ from sexton.instant import latest
 from sexton.item import Item
 from sexton.job import Job, JobState, Limits
 from sexton.job_transitions import Gained, Release
-from sexton.judging import FreshLook, after_removal, held, named_before, removed_with_settlement
+from sexton.judging import FreshLook, after_removal, held
 from sexton.ledger import Ledger
 from sexton.message import Message
+from sexton.noting import note_changes
 from sexton.observing import at_once
 from sexton.policy import Policy
 from sexton.ports import Clock, Deliveries, Evidence, Log, TimeLeft, Token
@@ -141,7 +142,7 @@ class Working:
             if isinstance(settled, Answer):
                 return settled
             again = settled.code == settling.RECORDS_CHANGED and looks < LOOKS
-            attempt = self._attempt(job, look, policy) if again else attempt.without_deletes(settled)
+            attempt = self._attempt(job, look, policy) if again else attempt.without_changes(settled)
             looks += 1
         return Answer.ACK
 
@@ -234,7 +235,8 @@ class Working:
                 return
             looked_at = min(look.at, fresh.at)
             if isinstance(target, AtomicTarget):
-                self._remove_with_settlement(target, due, looked_at, attempt)
+                attempt.looked_at = looked_at
+                note_changes(target, due, attempt, self.clock())
                 return
             old = self._remove_due(job, target, due, looked_at, attempt)
             if old and len(old) == len(due):
@@ -284,18 +286,6 @@ class Working:
                     attempt.outcomes.append(result)
         return ()
 
-    def _remove_with_settlement(self, target: AtomicTarget, due: Opened, looked_at: datetime, attempt: Attempt) -> None:
-        """Nothing is removed yet: the removals and their outcomes are noted, for the settlement's transaction."""
-        at, named = self.clock(), set[str]()
-        attempt.looked_at = looked_at
-        for index, item in due:
-            if item.key in named:  # DynamoDB takes a record once in a transaction
-                attempt.outcomes.append(named_before(index, item, at))
-                continue
-            named.add(item.key)
-            attempt.deletes[index] = target.delete(item)
-            attempt.outcomes.append(removed_with_settlement(index, item, at))
-
     def _announce_call(self, job: Job, target: AnyTarget) -> None:
         """What must not be done twice is written down before it is begun."""
         if isinstance(target, Endpoint) and not target.repeatable:
@@ -323,7 +313,7 @@ class Working:
     # record, settle
 
     def _settle(self, delivery: Delivery, job: Job, attempt: Attempt, look: Look, limits: Limits) -> Answer | Failure:
-        """Bring the job to its next state; a Failure where its removals, and with them the settlement, did not go."""
+        """Bring the job to its next state; a Failure where its changes, and with them the settlement, did not go."""
         now = self.clock()
         too_old = job.model_copy(update={"attempt": 0}).used_up(limits, now, look.resumed_at)
         step = settling.next_step(job, attempt, job.attempt >= limits.max_attempts, too_old)
@@ -331,7 +321,7 @@ class Working:
         wait = timedelta() if step.at_once else self._wait(job, step)
         failed = self._commit(self._transition(job, step, gained, now, wait), children, attempt)
         if failed is not None:
-            self.log("removals_refused", **_facts(job), code=failed.code, summary=failed.summary)
+            self.log("changes_refused", **_facts(job), code=failed.code, summary=failed.summary)
             return failed
         self.log(f"job_{step.kind}", **_facts(job), event_reason=step.event, items=gained.items)
         if step.event == settling.BREAKER:
@@ -405,18 +395,18 @@ class Working:
         ]
 
     def _commit(self, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
-        """The settlement with the removals that go with it; why those did not go, else None.
+        """The settlement with the changes that go with it; why those did not go, else None.
 
-        Then nothing was written. Where the reply was lost a settlement without the removals tells: it takes place only
+        Then nothing was written. Where the reply was lost a settlement without the changes tells: it takes place only
         if the one with them never did, and never will.
         """
-        if not attempt.deletes:
+        if not attempt.changes:
             self._write_settlement(settlement, children)
             return None
         if attempt.looked_at is None or self.clock() - attempt.looked_at > FRESH:
-            return _changed("what was read of the records grew old before they could be removed")
+            return _changed("what was read of the records grew old before they could be changed")
         try:
-            written = self.ledger.table.transact([settlement, *children, *attempt.deletes.values()])
+            written = self.ledger.table.transact([settlement, *children, *attempt.changes.values()])
         except CallFailed as failed:
             return replace(failed.failure, unknown_effect=False)
         if isinstance(written, Applied):

@@ -322,7 +322,7 @@ def _apart(monkeypatch: pytest.MonkeyPatch, records_first: bool) -> None:
     real = Working._commit
 
     def commit(self: Working, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
-        removals = list(attempt.deletes.values())
+        removals = list(attempt.changes.values())
         if not removals:
             return real(self, settlement, children, attempt)
         steps: list[list[Any]] = [removals, [settlement, *children]]
@@ -359,7 +359,7 @@ def lost_reply_taken_for_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     real, lost = Working._commit, set[int]()
 
     def commit(self: Working, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
-        if id(self) in lost and not attempt.deletes:
+        if id(self) in lost and not attempt.changes:
             settlement = without(settlement, "state", "lease_token")
         failed = real(self, settlement, children, attempt)
         if failed is not None and failed.code == LOST_REPLY.code:
