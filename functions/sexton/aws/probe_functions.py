@@ -14,6 +14,7 @@ from sexton import doctor
 from sexton.aws import settings
 from sexton.aws.probe import DEPLOY, Probe, Site
 from sexton.aws.settings import PREFIX
+from sexton.control_grants import CONTROL
 from sexton.controls import Pause
 from sexton.doctor import Check, CheckName
 from sexton.grants import DISCOVERY, FUNCTIONS, RECONCILER, WORKER
@@ -39,12 +40,18 @@ def probes(site: Site) -> Iterator[Probe]:
     yield Probe(CheckName.CLOCK, "this machine", "sts:GetCallerIdentity", lambda: _clock(site))
     for name in FUNCTIONS:
         yield from _of_function(site, name)
+    for name in CONTROL:
+        yield _of_state(site, name)
     yield Probe(CheckName.TICK_SCHEDULE, RECONCILER, SCHEDULES, lambda: _tick_schedule(site))
     yield Probe(CheckName.TICK_ALIVE, RECONCILER, LOGS, lambda: _tick_alive(site))
 
 
+def _of_state(site: Site, name: str) -> Probe:
+    return Probe(CheckName.FUNCTION_STATE, name, CONFIGURATION, lambda: _state(name, site.function(name)))
+
+
 def _of_function(site: Site, name: str) -> Iterator[Probe]:
-    yield Probe(CheckName.FUNCTION_STATE, name, CONFIGURATION, lambda: _state(name, site.function(name)))
+    yield _of_state(site, name)
     yield Probe(CheckName.FUNCTION_SETTINGS, name, CONFIGURATION, lambda: _settings(site, name))
     yield Probe(CheckName.FUNCTION_TIMEOUT, name, CONFIGURATION, lambda: _timeout(site, name))
 

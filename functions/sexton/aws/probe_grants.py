@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sexton import grants
+from sexton import control_grants, grants
 from sexton.aws import simulation
 from sexton.aws.probe import DEPLOY, Probe, Site
+from sexton.control_grants import CONTROL, ControlArns
 from sexton.doctor import Check, CheckName, listed
 from sexton.grants import FUNCTIONS, Arns, Grant
 from sexton.policy import Policy
 
-Listed = Callable[[Arns, Sequence[Policy]], Iterable[Grant]]
+OfControl = Callable[[Arns, ControlArns], Iterable[Grant]]
 
 
 def probes(site: Site, policies: Sequence[Policy]) -> Iterator[Probe]:
     """Two for each function."""
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, *CONTROL):
         yield _probe(site, policies, CheckName.GRANTS, function, _needed)
         yield _probe(site, policies, CheckName.EXCESS, function, _excess)
 
@@ -33,7 +34,7 @@ def _probe(
 
 
 def _needed(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
-    asked = _asked(grants.needed, site, policies, of)
+    asked = _asked(site, of, grants.needed(site.arns, policies), control_grants.needed)
     missing, unjudged = _refusals(site, asked)
     if missing:
         to_do = f"{DEPLOY}: the rights follow from the policies; if they are refused then, a boundary takes them away"
@@ -57,21 +58,23 @@ def _refusals(site: Site, asked: Sequence[Grant]) -> tuple[list[str], list[str]]
 
 
 def _excess(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
-    asked = _asked(grants.excessive, site, policies, of)
+    asked = _asked(site, of, grants.excessive(site.arns, policies), control_grants.excessive)
     allowed = [text for grant in asked for text in _texts(grant, set(grant.actions) - set(_refused(site, grant)))]
     if allowed:
-        to_do = f"take it away from {site.roles[of]}: least privilege is one of the promises"
+        to_do = f"take it away from {site.role(of)}: least privilege is one of the promises"
         yield Check.failed(CheckName.EXCESS, of, f"it may {listed(allowed)}", to_do)
     else:
         yield Check.ok(CheckName.EXCESS, of, "it may neither delete evidence nor do what is another function's")
 
 
-def _asked(listed: Listed, site: Site, policies: Sequence[Policy], function: str) -> list[Grant]:
-    return [grant for grant in listed(site.arns, policies) if grant.function == function]
+def _asked(site: Site, of: str, listed: Iterable[Grant], of_control: OfControl) -> list[Grant]:
+    """Those of one function."""
+    asked = of_control(site.arns, site.control_arns) if of in CONTROL else listed
+    return [grant for grant in asked if grant.function == of]
 
 
 def _refused(site: Site, grant: Grant) -> list[str]:
-    role = site.roles[grant.function]
+    role = site.role(grant.function)
     return simulation.refused(_iam(site), role, grant.actions, grant.resource, grant.context)
 
 
