@@ -1,4 +1,4 @@
-"""What the tables are filled with, and what must become of each record: a carrier's reminders, and its old quotes.
+"""What the tables are filled with, and what must become of each record: carriers' reminders, quotes and bookings.
 
 The fates are written down here by hand, beside each group; nothing in this module asks Sexton.
 """
@@ -12,15 +12,24 @@ from datetime import datetime, timedelta
 from sexton.attributes import Attributes, canonical
 from sexton.item import rfc3339
 
+from infra.local.demo.application import Mood
 from infra.local.demo.seeds import Fate, Kind, Meddling, Seed
 
-REMINDERS, QUOTES = "sexton-demo-reminders", "sexton-demo-quotes"
-TABLES = (REMINDERS, QUOTES)
+REMINDERS, QUOTES, BOOKINGS = "sexton-demo-reminders", "sexton-demo-quotes", "sexton-demo-bookings"
+TABLES = (REMINDERS, QUOTES, BOOKINGS)
+CANCELLED = {"cancelled": {"BOOL": True}}  # what the application makes of a booking
+# How the application takes the calls for each booking.
+MOODS = {
+    **{f"booking-{number:04}": Mood.WELL for number in range(9)},
+    "booking-reply-lost": Mood.LOSES_REPLY,
+    "booking-at-noon": Mood.BUSY,
+    "booking-shipped": Mood.REFUSES,
+}
 
 
 def records(now: datetime) -> list[Seed]:
     """Every record of the demo."""
-    return [*_reminders(now), *_meddled(now), *_quotes(now)]
+    return [*_reminders(now), *_meddled(now), *_quotes(now), *_bookings(now)]
 
 
 def _reminders(now: datetime) -> Iterator[Seed]:
@@ -63,6 +72,27 @@ def _quotes(now: datetime) -> Iterator[Seed]:
         record = {"id": {"S": f"quote-{name}"}, "valid_until": value}
         yield _seed(QUOTES, record, 90, Fate.UNREADABLE, None)
     yield _seed(QUOTES, {"id": {"S": "quote-without-an-end"}}, 90, Fate.UNREADABLE, None)
+
+
+def _bookings(now: datetime) -> Iterator[Seed]:
+    """The policy bookings-cancel: the application is called for each; a record that it has cancelled says so."""
+    for number, (name, mood) in enumerate(MOODS.items()):
+        refused = mood is Mood.REFUSES
+        yield _booking(now, name, 31 + number, Fate.REFUSED if refused else Fate.DELETED, {} if refused else CANCELLED)
+    for number in range(5):
+        yield _booking(now, f"booking-soon-{number:04}", 29 - number, Fate.NOT_DUE, {})
+
+
+def _booking(now: datetime, name: str, days: int, fate: Fate, changed: Attributes) -> Seed:
+    deadline = now - timedelta(days=days)
+    record = {
+        "id": {"S": name},
+        "carrier": {"S": f"carrier-{days % 3}"},
+        "state": {"S": "open"},
+        "deadline": {"N": _epoch(deadline, 1)},
+    }
+    seed = _seed(BOOKINGS, record, days, fate, deadline)
+    return replace(seed, becomes={**record, **changed}) if changed else seed
 
 
 def _reminder(now: datetime, name: str, days: int, fate: Fate, state: str = "sent", in_second: int = 1000) -> Seed:

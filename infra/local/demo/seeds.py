@@ -30,6 +30,7 @@ class Fate(StrEnum):
     RETAGGED = "skipped:excluded"
     LOCKED = "skipped:locked"
     DEAD = "dead:AccessDenied"
+    REFUSED = "dead:http_422"
     PLANNED = "planned"  # a report, or a plan that waits for a person: it stays
     YOUNGER = "younger"
     EXCLUDED = "excluded"
@@ -50,7 +51,12 @@ class Fate(StrEnum):
     @property
     def in_plan(self) -> bool:
         """Whether it is an item of a plan."""
-        return self.recorded or self in (Fate.DEAD, Fate.PLANNED)
+        return self.recorded or self.dead or self is Fate.PLANNED
+
+    @property
+    def dead(self) -> bool:
+        """Whether it ends in the dead-letter list."""
+        return self.startswith("dead:")
 
     @property
     def listed(self) -> bool:
@@ -126,9 +132,10 @@ class Seed:
         """What of it is there at the end: of a record all attributes; a completed upload became an object."""
         if self.meddling is Meddling.COMPLETE:
             return self.key, None
-        if not self.fate.stays:
-            return None
-        return (self.key, canonical(self.becomes or self.record)) if self.record else self.id
+        left = self.becomes or (self.record if self.fate.stays else None)
+        if left is not None:
+            return self.key, canonical(left)
+        return self.id if self.fate.stays else None
 
 
 # Each is one that some deletion script has stumbled over.
