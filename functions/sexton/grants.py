@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sexton.action import is_call
 from sexton.elsewhere import session_name
+from sexton.endpoint_action import HttpAction
 from sexton.policy import Policy
 from sexton.record_changes import CHANGING, changes_by_table, of_policy
 from sexton.record_source import RecordSource
@@ -22,6 +24,7 @@ USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 READ_LOCKS = ("s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegalHold")
 WRITE_ROWS = ("dynamodb:UpdateItem",)
 ASSUME = ("sts:AssumeRole",)
+READ_SECRET = ("secretsmanager:GetSecretValue",)
 # Of a customer's key that a table is encrypted with: DynamoDB uses it in the name of whoever reads, or writes.
 READ_TABLE_KEY = ("kms:Decrypt", "kms:DescribeKey")
 WRITE_TABLE_KEY = (
@@ -52,6 +55,11 @@ class Arns:
             region, account = place.region, place.account or account
         return f"arn:{partition}:{service}:{region}:{account}:table/{source.table}"
 
+    def secret(self, name: str) -> str:
+        """Of a secret in the account and region of the ledger; Secrets Manager adds six characters to each name."""
+        _, partition, _, region, account, _ = self.ledger.split(":", 5)
+        return f"arn:{partition}:secretsmanager:{region}:{account}:secret:{name}-AbCdEf"
+
     def bucket(self, name: str) -> str:
         """Of a policy's bucket: it lies in the partition of the evidence."""
         return f"{self.evidence.rpartition(':')[0]}:{name}"
@@ -79,6 +87,8 @@ def needed(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     yield from _of_key(arns)
     for policy in policies:
         yield from of_source(arns, policy)
+        yield from _of_calls(arns, policy)
+        yield from _of_secrets(arns, policy)
 
 
 def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
@@ -89,6 +99,10 @@ def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     for function in (DISCOVERY, RECONCILER):
         yield Grant(function, ("s3:GetObject",), f"{arns.evidence}/archived/{EXAMPLE}")
     yield Grant(WORKER, ("sqs:SendMessage",), arns.jobs)
+    for function in FUNCTIONS:
+        yield Grant(function, READ_SECRET, arns.secret(f"sexton/{EXAMPLE}"))
+    for grant in (each for policy in policies for each in _of_secrets(arns, policy)):
+        yield from (Grant(function, READ_SECRET, grant.resource) for function in (DISCOVERY, RECONCILER))
     for policy in policies:
         if isinstance(policy.source, RecordSource):
             yield from (Grant(each, CHANGING, arns.table(policy.source)) for each in (DISCOVERY, RECONCILER))
@@ -137,6 +151,19 @@ def _of_evidence(arns: Arns) -> Iterator[Grant]:
         for actions, folders in ((("s3:PutObject",), write), (("s3:GetObject",), read)):
             for folder in folders[function]:
                 yield Grant(function, actions, f"{arns.evidence}/{folder}/{EXAMPLE}")
+
+
+def _of_calls(arns: Arns, policy: Policy) -> Iterator[Grant]:
+    """A call can lose its reply wherever the table lies: somebody must look what became of the record."""
+    called = policy.mode == "enforce" and is_call(policy.action)
+    if called and isinstance(policy.source, RecordSource) and not policy.source.role_arn:
+        yield Grant(RECONCILER, ("dynamodb:BatchGetItem",), arns.table(policy.source))
+
+
+def _of_secrets(arns: Arns, policy: Policy) -> Iterator[Grant]:
+    """The secrets that the headers of a policy's calls have for values."""
+    if policy.mode == "enforce" and isinstance(policy.action, HttpAction):
+        yield from (Grant(WORKER, READ_SECRET, arns.secret(name)) for name in policy.action.secrets)
 
 
 def of_source(arns: Arns, policy: Policy) -> Iterator[Grant]:
