@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from sexton import wording_cohorts, wording_records
+from sexton import wording_calls, wording_cohorts, wording_records
+from sexton.endpoint_action import HttpAction
 from sexton.key_date import KeyDate, TagDate
 from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
@@ -80,7 +81,7 @@ def in_words(policy: Policy) -> tuple[str, ...]:
 
 
 def _sentences(policy: Policy) -> Iterator[str]:
-    verb = wording_records.verb(policy)
+    verb = wording_calls.verb(policy) if policy.does == "http" else wording_records.verb(policy)
     if isinstance(policy.source, RecordSource):
         yield f"{verb} {_which_records(policy.source)} {_age(policy)}."
         yield from _of_records(policy, policy.source)
@@ -128,7 +129,11 @@ def _of_records(policy: Policy, source: RecordSource) -> Iterator[str]:
     else:
         yield f"Finds them by {where}, in the partitions {_any(source.partitions or ())}."
     version = f", or its {source.version_attribute}," if source.version_attribute else ""
-    yield from wording_records.together(policy, f"{source.timestamp.attribute}{version}")
+    judged = f"{source.timestamp.attribute}{version}"
+    if isinstance(policy.action, HttpAction):
+        yield from wording_calls.sentences(policy.action, judged)
+    else:
+        yield from wording_records.together(policy, judged)
     yield f"Planning reads {source.read_capacity:,} capacity units a second at most."
 
 

@@ -9,7 +9,7 @@ from sexton.policy import Policy
 
 _VERBS = {"archive": "Archives and removes"}
 _PASSIVES = {"mark": "is marked", "archive": "goes"}
-_NOUNS = {"mark": "mark"}
+_NOUNS = {"mark": "mark", "http": "call"}
 ERASURE = (
     "The whole record is written to evidence before it goes, and stays there: where it must be erased, as personal data"
     " may have to be, an archive defeats that."
@@ -40,5 +40,5 @@ def together(policy: Policy, judged: str) -> Iterator[str]:
 
 
 def noun(policy: Policy) -> str:
-    """What is to be taken back: a deletion, or a mark."""
+    """What is to be taken back: a deletion, a mark, or a call."""
     return _NOUNS.get(policy.does, "deletion")
