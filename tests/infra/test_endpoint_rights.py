@@ -1,4 +1,4 @@
-"""What the functions may do for policies that call endpoints: read the named secrets, look at the records, and no more."""
+"""What the functions may do for policies that call endpoints: read the named secrets, look at records, no more."""
 
 from __future__ import annotations
 
