@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from sexton import cli
 from sexton.errors import EFFECT_UNKNOWN, Failure, ReasonClass
 from sexton.http_call import HttpAnswer, HttpCall
 from sexton.item import rfc3339
@@ -16,6 +17,7 @@ from sexton.replaying import Replaying
 from sexton.run import Run, RunState
 from sexton.working import Answer
 
+from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.recorder import Crash
 from tests.fakes.time import START
 from tests.fakes.world import LEASE, World, calls_policy
@@ -386,3 +388,24 @@ def test_a_replay_finds_that_it_was_done() -> None:
     world.settle()
     assert len(world.endpoints.calls) == 1
     assert tally(world, run.run_id) == {"deleted:absent_after_attempt": 1}
+
+
+def test_a_record_that_was_called_for_is_explained(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world("r1", "r2", idempotent=False)
+    world.endpoints.answers = {"r1": [LOST]}
+    carried_out(world)
+    monkeypatch.setattr(cli, "connect", lambda _: deployment(world, FakeFunctions(world)))
+    assert cli.main(["explain", 'dynamodb://reminders/{"id":{"S":"r1"}}']) == 0
+    said = capsys.readouterr().out
+    assert "effect_unknown" in said
+    assert "find out whether it was done" in " ".join(said.split())
+    assert cli.main(["dlq", "show", the_dead(world).job_id]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "its call may have happened already, and would be made a second time" in shown
+
+
+def the_dead(world: World) -> Job:
+    (dead,) = (job for job in jobs(world) if job.state is JobState.DEAD)
+    return dead
