@@ -74,8 +74,8 @@ def check_action(action: Word | Mark | HttpAction, source: S3Source | RecordSour
     if name_of(action) not in fitting:
         what = "noncurrent versions" if noncurrent else f"source kind {source.kind}"
         raise refused(f"action {name_of(action)} is not for {what}", " or ".join(fitting))
-    if isinstance(source, RecordSource) and source.elsewhere and name_of(action) in ("mark", "archive"):
-        what = f"action {name_of(action)} takes a transaction with the ledger, and {source.place} lies elsewhere"
+    if isinstance(source, RecordSource) and source.elsewhere and action == "archive":
+        what = f"action archive takes a transaction with the ledger, and {source.place} lies elsewhere"
         raise refused(what, "action: delete, or a table beside the ledger")
     if isinstance(action, Mark) and isinstance(source, RecordSource):
         _refuse_mark(action, source)

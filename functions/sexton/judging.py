@@ -81,7 +81,8 @@ def after_removal(
 ) -> Outcome | Failure:
     """The outcome of a removal, or its failure where it has none yet."""
     if isinstance(came, Removed):
-        return _ended(index, planned, Ending.DELETED, at, marker_version_id=came.marker_version_id)
+        done = _ended(index, planned, Ending.DELETED, at, marker_version_id=came.marker_version_id)
+        return replace(done, effect=came.effect)
     if came.reason_class is ReasonClass.GONE:
         return _absent(index, planned, maybe_done, at)
     if came.reason_class is ReasonClass.CHANGED:

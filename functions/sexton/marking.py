@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sexton import attributes
 from sexton.action import Mark
-from sexton.errors import SourceRefused
-from sexton.item import Item
+from sexton.errors import Failure, SourceRefused
+from sexton.item import Item, ItemId
 from sexton.outcome import MARKED
-from sexton.ports import TableShape
+from sexton.ports import Removed, TableShape
 from sexton.record_source import RecordSource
-from sexton.records import ListedRecords
+from sexton.records import ListedRecords, RecordsElsewhere
 from sexton.table import Update
 
 UNFIT = "mark_unfit"
@@ -37,8 +37,28 @@ class MarkedRecords(ListedRecords):
 
     def change(self, item: Item) -> Update:
         """The mark on a record that still is as it was seen."""
-        key, seen = attributes.parse(item.key), attributes.parse(item.etag)
-        return Update(self.source.table, key, seen, {self.mark.attribute: attributes.typed(self.mark.value)})
+        return _marking(self.source, item, self.mark)
+
+
+@dataclass(frozen=True)
+class RecordsMarkedElsewhere(RecordsElsewhere):
+    """Records of a table that lies elsewhere, each marked by itself, only while it is as it was when it was judged."""
+
+    mark: Mark
+
+    def remove(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
+        """One conditional call each."""
+        came = super().remove(items)
+        return {each: Removed(effect=MARKED) if isinstance(came[each], Removed) else came[each] for each in came}
+
+    def change_of(self, item: Item) -> Update:
+        """The mark on a record that still is as it was seen."""
+        return _marking(self.source, item, self.mark)
+
+
+def _marking(source: RecordSource, item: Item, mark: Mark) -> Update:
+    key, seen = attributes.parse(item.key), attributes.parse(item.etag)
+    return Update(source.table, key, seen, {mark.attribute: attributes.typed(mark.value)})
 
 
 def refuse_unfit_mark(mark: Mark, source: RecordSource, shape: TableShape) -> None:

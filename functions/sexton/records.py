@@ -18,7 +18,7 @@ from sexton.observing import Seen
 from sexton.ports import CHANGED_AT_ONCE, Record, RecordPage, RecordTable, Removed, TableShape
 from sexton.record_source import RecordSource
 from sexton.run import Place
-from sexton.table import Delete
+from sexton.table import Delete, Update
 from sexton.target import Page
 
 DONE = "done"  # of a segment that was read to its end
@@ -146,8 +146,12 @@ class RecordsElsewhere(ListedRecords):
 
     def remove(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
         """One conditional call each."""
-        came = self.records.change([self._removal(item) for item in items])
+        came = self.records.change([self.change_of(item) for item in items])
         return {item.id: each for item, each in zip(items, came, strict=True)}
+
+    def change_of(self, item: Item) -> Delete | Update:
+        """The removal of a record that still is as it was seen."""
+        return self._removal(item)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sexton.endpoint_action import HttpAction
 from sexton.errors import SourceRefused
 from sexton.item import Item
 from sexton.markers import PlacedMarkers
-from sexton.marking import MarkedRecords, refuse_unfit_mark
+from sexton.marking import MarkedRecords, RecordsMarkedElsewhere, refuse_unfit_mark
 from sexton.objects import CurrentObjects
 from sexton.policy import Policy
 from sexton.ports import Bucket, RecordTable, Stores
@@ -32,7 +32,8 @@ def target_of(policy: Policy, stores: Stores, cutoff: datetime, run_id: str = ""
         source = _read_by(policy, policy.source)
         table = table_of(source, stores, run_id)
         if isinstance(policy.action, Mark):
-            return MarkedRecords(table, source, cutoff, policy.action)
+            marked = RecordsMarkedElsewhere if source.elsewhere else MarkedRecords
+            return marked(table, source, cutoff, policy.action)
         if policy.action == "archive":
             return ArchivingRecords(table, source, cutoff, stores.evidence, run_id)
         records = (RecordsElsewhere if source.elsewhere else Records)(table, source, cutoff)
