@@ -68,6 +68,11 @@ class Scan:
             for item in items:
                 self.cohorts.add(item, decision)
 
+    @property
+    def gathered(self) -> bool:
+        """Whether so much is gathered that is only reported that it must be written."""
+        return self.cohorts is not None and self.cohorts.reported.full
+
     def note_unreadable(self, key: str) -> None:
         """Keep the key for the plan's list, as long as that is short: the run's row carries it."""
         if len(self.unreadable) < UNREADABLE_KEPT and sum(map(len, self.unreadable)) + len(key) <= UNREADABLE_TEXT:
@@ -224,7 +229,7 @@ class Planning:
         if self.time_left() < RESERVE:
             self._flush(run, token, scan, here)
             raise OutOfTime
-        if not scan.pending and now - scan.written_at > PLANNER_LEASE / 3:
+        if scan.gathered or (not scan.pending and now - scan.written_at > PLANNER_LEASE / 3):
             self._flush(run, token, scan, here)
         elif now - scan.written_at > PLANNER_LEASE / 2:
             self._renew(run, token, scan)

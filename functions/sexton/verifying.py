@@ -161,7 +161,7 @@ def _verify_parts(evidence: Evidence, written: Plan, policy: Policy | None, find
     findings.expect("planned items", written.planned, count)
     findings.expect("planned bytes", written.planned_bytes, size)
     if policy is not None:
-        cohorts.check(written, findings.expect)
+        cohorts.check(evidence, written, findings.expect)
 
 
 def _receipts(evidence: Evidence, undone: str, findings: _Findings) -> Iterator[set[ItemId]]:

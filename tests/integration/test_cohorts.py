@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sexton import cli, keys, verifying
+from sexton import cli, keys, plan, reading_reported, reported, verifying
 from sexton.approval import reasons_to_wait
 from sexton.cohort import NO_COHORT, name_of
 from sexton.cohort_counts import MOST_TEXT, CohortCounts, Count
@@ -192,6 +192,91 @@ def test_only_canaries_are_planned_and_removed() -> None:
         NO_COHORT: (2, 0, 0, 1),
     }
     assert verifying.verify(world.evidence, run.run_id).holds
+
+
+LEFT = ["a/1", "a/2", "a/3", "c/1", "c/2", "c/3", "c/4", "nobody"]
+
+
+def listed(world: World, run: Run) -> list[str]:
+    written = plan.read(world.evidence, run.run_id).cohorts
+    assert written is not None
+    return [
+        item.key.removeprefix("app/") for item in reading_reported.items(world.evidence, run.run_id, written.reported)
+    ]
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3, 100])
+def test_what_is_left_alone_is_listed_whoever_went_on(pages: int) -> None:
+    world = a_world(tenants(canary=["b"], size=1))
+    world.bucket().most = 2
+    answer = world.discover({"policy": "logs-expire", "scheduled_time": START.isoformat()}, Pages(pages))
+    while world.run(answer).state == "planning":
+        world.discover({"resume": answer["run_id"]}, Pages(pages))
+    assert listed(world, world.run(answer)) == LEFT
+    assert verifying.verify(world.evidence, str(answer["run_id"])).holds
+
+
+def test_what_is_left_alone_is_listed_wherever_a_planner_died() -> None:
+    rule = tenants(canary=["b"], size=1)
+    calm = a_world(rule)
+    calm.trigger()
+    for nth in range(1, len(calm.trace.names) + 1):
+        world = a_world(rule)
+        world.trace.crash_after(nth)
+        with pytest.raises(Crash):
+            world.trigger()
+        world.clock.advance(300)
+        world.trigger(at=START)
+        world.settle()
+        (run,) = world.ledger.runs("logs-expire")
+        assert listed(world, run) == LEFT, f"after call {nth}"
+        assert verifying.verify(world.evidence, run.run_id).holds
+
+
+def test_so_much_that_is_only_reported_is_in_memory_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reported.ReportedItems, "full", property(lambda self: len(self.pending) >= 3))
+    world = a_world(tenants(canary=["b"]))
+    world.bucket().most = 2
+    run = carried_out(world)
+    assert listed(world, run) == LEFT
+    written = plan.read(world.evidence, run.run_id).cohorts
+    assert written is not None
+    assert written.reported is not None
+    assert written.reported.files > 1
+    assert verifying.verify(world.evidence, run.run_id).holds
+
+
+@pytest.mark.parametrize("how", ["gone", "altered", "dropped"])
+def test_a_list_that_was_altered_is_found_by_verifying(how: str, told: Any) -> None:
+    world = a_world(tenants(canary=["b"], size=1))
+    run = carried_out(world)
+    key = next(key for key in world.evidence.files if "/reported-00001-" in key)
+    if how == "gone":
+        del world.evidence.files[key]
+    elif how == "altered":
+        world.evidence.files[key] = world.evidence.files[key].replace(b"app/a/1", b"app/a/9")
+    else:
+        planned = json.loads(world.evidence.files[keys.plan(run.run_id)])
+        planned["cohorts"]["reported"] = None
+        world.evidence.files[keys.plan(run.run_id)] = json.dumps(planned).encode()
+    found = verifying.verify(world.evidence, run.run_id)
+    assert not found.holds
+    assert any("reported" in difference for difference in found.differences)
+    if how != "dropped":
+        assert told(world, "plan", "reported", run.run_id) == ""
+
+
+def test_what_is_left_alone_is_shown_item_by_item(told: Any) -> None:
+    world = a_world(tenants(canary=["b"]))
+    run = carried_out(world)
+    found = json.loads(told(world, "plan", "reported", run.run_id, "--json"))
+    assert [(each["cohort"], each["key"]) for each in found[:1] + found[-1:]] == [
+        ("a", "app/a/1"),
+        (NO_COHORT, "app/nobody"),
+    ]
+    assert len(told(world, "plan", "reported", run.run_id, "--limit", "2").splitlines()) == 2
+    none = a_world(policy())
+    assert told(none, "plan", "reported", carried_out(none).run_id) == ""
 
 
 def test_other_canaries_are_planned_anew_and_approved_anew() -> None:
