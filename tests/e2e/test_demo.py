@@ -92,6 +92,7 @@ def test_every_object_ends_as_expected_and_nothing_stays(work: Path, tmp_path: P
         "120 planned = 120 deleted + 0 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "app/worker/sealed.log",
         "AccessDenied (permanent)",
+        "31 planned = 30 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "12 planned = 11 deleted + 0 skipped + 1 dead + 0 cancelled, each item exactly once.",
         "http_422 (permanent)",
         "$ sexton explain s3://sexton-demo-logs/app/web/rewritten.log",
@@ -397,6 +398,15 @@ def test_the_gate_says_of_an_upload_when_it_was_begun(guarded: SimpleNamespace) 
     tags = [f"{{{gate.NAMESPACE}}}{name}" for name in ("Key", "Initiated")]
     found = [tuple(upload.findtext(tag) for tag in tags) for upload in answer.iter(f"{{{gate.NAMESPACE}}}Upload")]
     assert found == [("old", "2026-01-31T00:00:00Z"), ("new", "today")]
+
+
+@pytest.mark.parametrize(("archived", "expected"), [(["a"], 0), ([], 1), (["a", "a"], 1), (["a", "b"], 1)])
+def test_one_wrong_record_in_the_archive_is_noticed(archived: list[str], expected: int) -> None:
+    gone = Seed(QUOTES, "a", 1, Fate.DELETED, kind=Kind.RECORD, record={"id": {"S": "a"}})
+    kept = Seed(QUOTES, "c", 1, Fate.YOUNGER, kind=Kind.RECORD, record={"id": {"S": "c"}})
+    found = [canonical({"id": {"S": name}}) for name in archived]
+
+    assert len([*checking.about_archive(found, [gone, kept])]) == expected
 
 
 # The application

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from sexton.attributes import canonical
 from sexton.item import ItemId
 from sexton.job import Job
 from sexton.showing import RunView
 
 from infra.local.demo import evidence
 from infra.local.demo.application import Heard, Mood
-from infra.local.demo.records import BOOKINGS, MOODS, QUOTES, REMINDERS, TABLES
+from infra.local.demo.records import BOOKINGS, CONTRACTS, MOODS, QUOTES, REMINDERS, TABLES
 from infra.local.demo.seeds import EXPORTS, INCOMING, LOGS, RECORDS, SCRATCH, UPLOADS, Fate, Seed
 
 POLICIES = {
@@ -25,7 +26,8 @@ POLICIES = {
     SCRATCH: "scratch-tags",
     INCOMING: "incoming-abort",
     REMINDERS: "reminders-delete",
-    QUOTES: "quotes-delete",
+    QUOTES: "quotes-archive",
+    CONTRACTS: "contracts-mark",
     BOOKINGS: "bookings-cancel",
 }
 STATES = {
@@ -36,7 +38,8 @@ STATES = {
     "scratch-tags": "completed",
     "incoming-abort": "completed",
     "reminders-delete": "completed",
-    "quotes-delete": "completed",
+    "quotes-archive": "completed",
+    "contracts-mark": "completed",
     "bookings-cancel": "completed",
 }
 T = TypeVar("T")
@@ -57,7 +60,8 @@ class Ended:
 def surprises(ended: Ended, seeds: Sequence[Seed]) -> list[str]:
     """Everything that is not as it had to be; empty when all is well."""
     by_store = {store: [seed for seed in seeds if seed.store == store] for store in POLICIES}
-    found = [_about_dead_letters(ended, seeds), about_calls(ended.heard)]
+    archived = evidence.archived(ended.evidence, ended.views[POLICIES[QUOTES]].run_id)
+    found = [_about_dead_letters(ended, seeds), about_calls(ended.heard), about_archive(archived, by_store[QUOTES])]
     for store, policy in POLICIES.items():
         here, view = by_store[store], ended.views[policy]
         found += [
@@ -124,6 +128,12 @@ def _about_dead_letters(ended: Ended, seeds: Sequence[Seed]) -> Iterator[str]:
     yield from _differ("items of the dead jobs", [job.open_items for job in ended.dead], [1] * len(meant))
     yield from _differ("reason classes of the dead jobs", {job.reason_class for job in ended.dead}, {"permanent"})
     yield from _differ("messages in the dead-letter queue", ended.dead_letters, len(meant))
+
+
+def about_archive(found: Iterable[str], seeds: Sequence[Seed]) -> Iterator[str]:
+    """The archive in evidence: each record that was removed, whole, and no other."""
+    meant = Counter(canonical(seed.record) for seed in seeds if seed.record and seed.fate is Fate.DELETED)
+    yield from _differ_by_item("the archive of quotes", Counter(found), meant)
 
 
 def about_calls(heard: Mapping[str, Heard]) -> Iterator[str]:

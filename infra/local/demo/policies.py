@@ -16,8 +16,9 @@ from infra.local.stage import ROOT
 
 EXAMPLES = ROOT / "policies"
 CALLING = "bookings-cancel"
-ENFORCED = ("versions-purge", "scratch-tags", "incoming-abort", "reminders-delete", "quotes-delete", CALLING)
-AT_ONCE = {"mode": "enforce", "approval": "none", "recovery": "none"}
+OF_RECORDS = ("reminders-delete", "quotes-archive", "contracts-mark", CALLING)
+ENFORCED = ("versions-purge", "scratch-tags", "incoming-abort", *OF_RECORDS)
+AT_ONCE = {"mode": "enforce", "approval": "none"}
 
 
 CALLS_A_SECOND = 50
@@ -28,7 +29,7 @@ def write(folder: Path, host: str) -> Path:
     shutil.copytree(EXAMPLES, folder)
     for policy in ENFORCED:
         file = folder / f"{policy}.yaml"
-        fields = yaml.safe_load(file.read_text()) | AT_ONCE
+        fields = {"recovery": "none", **yaml.safe_load(file.read_text()), **AT_ONCE}
         if policy == CALLING:
             _call(fields["action"], host)
         file.write_text(json.dumps(fields, indent=1))  # JSON is YAML

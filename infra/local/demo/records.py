@@ -1,4 +1,5 @@
-"""What the tables are filled with, and what must become of each record: carriers' reminders, quotes and bookings.
+"""What the tables are filled with, and what must become of each record: carriers' reminders, quotes,
+contracts and bookings.
 
 The fates are written down here by hand, beside each group; nothing in this module asks Sexton.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sexton.attributes import Attributes, canonical
 from sexton.item import rfc3339
@@ -15,9 +17,12 @@ from sexton.item import rfc3339
 from infra.local.demo.application import Mood
 from infra.local.demo.seeds import Fate, Kind, Meddling, Seed
 
-REMINDERS, QUOTES, BOOKINGS = "sexton-demo-reminders", "sexton-demo-quotes", "sexton-demo-bookings"
-TABLES = (REMINDERS, QUOTES, BOOKINGS)
+REMINDERS, QUOTES = "sexton-demo-reminders", "sexton-demo-quotes"
+CONTRACTS, BOOKINGS = "sexton-demo-contracts", "sexton-demo-bookings"
+TABLES = (REMINDERS, QUOTES, CONTRACTS, BOOKINGS)
+LAPSED = {"lapsed": {"BOOL": True}}  # the mark
 CANCELLED = {"cancelled": {"BOOL": True}}  # what the application makes of a booking
+NOTHING: Attributes = {}
 # How the application takes the calls for each booking.
 MOODS = {
     **{f"booking-{number:04}": Mood.WELL for number in range(9)},
@@ -29,7 +34,7 @@ MOODS = {
 
 def records(now: datetime) -> list[Seed]:
     """Every record of the demo."""
-    return [*_reminders(now), *_meddled(now), *_quotes(now), *_bookings(now)]
+    return [*_reminders(now), *_meddled(now), *_quotes(now), *_contracts(now), *_bookings(now)]
 
 
 def _reminders(now: datetime) -> Iterator[Seed]:
@@ -57,7 +62,7 @@ def _meddled(now: datetime) -> Iterator[Seed]:
 
 
 def _quotes(now: datetime) -> Iterator[Seed]:
-    """The policy quotes-delete: ninety days after the last day on which they could be accepted."""
+    """The policy quotes-archive: ninety days after the last day on which they could be accepted."""
     for number in range(120):
         yield _quote(f"quote-{number:04}", 91 + number, Fate.DELETED, now - timedelta(days=91 + number))
     for number in range(30):
@@ -74,13 +79,34 @@ def _quotes(now: datetime) -> Iterator[Seed]:
     yield _seed(QUOTES, {"id": {"S": "quote-without-an-end"}}, 90, Fate.UNREADABLE, None)
 
 
+def _contracts(now: datetime) -> Iterator[Seed]:
+    """The policy contracts-mark: two weeks after they ran out."""
+    for number in range(30):
+        kind = ("freight", "storage")[number % 2]
+        yield _becoming(_contract(now, f"contract-{kind}-{number:04}", 15 + number, kind, Fate.DELETED), LAPSED)
+    for number in range(4):
+        yield _contract(now, f"contract-lapsed-{number:04}", 60 + number, "freight", Fate.MARKED, LAPSED)
+    for number in range(10):
+        yield _contract(now, f"contract-running-{number:04}", 12 - 9 * number, "storage", Fate.NOT_DUE)
+    yield _amended(
+        _contract(now, "contract-prolonged", 40, "freight", Fate.CHANGED),
+        {"ends": {"S": rfc3339(now + timedelta(days=365))}},
+    )
+
+
+def _contract(now: datetime, name: str, days: int, kind: str, fate: Fate, more: Attributes = NOTHING) -> Seed:
+    ends = now - timedelta(days=days)
+    record = {"id": {"S": name}, "kind": {"S": kind}, "ends": {"S": rfc3339(ends)}, **more}
+    return _seed(CONTRACTS, record, days, fate, ends)
+
+
 def _bookings(now: datetime) -> Iterator[Seed]:
     """The policy bookings-cancel: the application is called for each; a record that it has cancelled says so."""
     for number, (name, mood) in enumerate(MOODS.items()):
-        refused = mood is Mood.REFUSES
-        yield _booking(now, name, 31 + number, Fate.REFUSED if refused else Fate.DELETED, {} if refused else CANCELLED)
+        fate, changed = (Fate.REFUSED, NOTHING) if mood is Mood.REFUSES else (Fate.DELETED, CANCELLED)
+        yield _booking(now, name, 31 + number, fate, changed)
     for number in range(5):
-        yield _booking(now, f"booking-soon-{number:04}", 29 - number, Fate.NOT_DUE, {})
+        yield _booking(now, f"booking-soon-{number:04}", 29 - number, Fate.NOT_DUE, NOTHING)
 
 
 def _booking(now: datetime, name: str, days: int, fate: Fate, changed: Attributes) -> Seed:
@@ -91,8 +117,7 @@ def _booking(now: datetime, name: str, days: int, fate: Fate, changed: Attribute
         "state": {"S": "open"},
         "deadline": {"N": _epoch(deadline, 1)},
     }
-    seed = _seed(BOOKINGS, record, days, fate, deadline)
-    return replace(seed, becomes={**record, **changed}) if changed else seed
+    return _becoming(_seed(BOOKINGS, record, days, fate, deadline), changed)
 
 
 def _reminder(now: datetime, name: str, days: int, fate: Fate, state: str = "sent", in_second: int = 1000) -> Seed:
@@ -109,7 +134,9 @@ def _reminder(now: datetime, name: str, days: int, fate: Fate, state: str = "sen
 
 
 def _quote(name: str, days: int, fate: Fate, valid_until: datetime) -> Seed:
-    return _seed(QUOTES, {"id": {"S": name}, "valid_until": {"S": rfc3339(valid_until)}}, days, fate, valid_until)
+    stops: dict[str, Any] = {"L": [{"S": "Hamburg"}, {"M": {"until": {"N": str(days)}}}]}
+    record = {"id": {"S": name}, "valid_until": {"S": rfc3339(valid_until)}, "version": {"N": "1"}, "stops": stops}
+    return _seed(QUOTES, record, days, fate, valid_until)
 
 
 def _seed(table: str, record: Attributes, days: int, fate: Fate, deadline: datetime | None) -> Seed:
@@ -119,7 +146,12 @@ def _seed(table: str, record: Attributes, days: int, fate: Fate, deadline: datet
 
 
 def _amended(seed: Seed, attributes: Attributes) -> Seed:
-    return replace(seed, meddling=Meddling.AMEND, becomes={**(seed.record or {}), **attributes})
+    return replace(_becoming(seed, attributes), meddling=Meddling.AMEND)
+
+
+def _becoming(seed: Seed, attributes: Attributes) -> Seed:
+    """With these attributes at the end, if there are any."""
+    return replace(seed, becomes={**(seed.record or {}), **attributes}) if attributes else seed
 
 
 def _epoch(at: datetime, in_second: int) -> str:

@@ -15,10 +15,15 @@ from sexton.showing import RunView
 
 from infra.local.demo.application import Heard, Mood
 from infra.local.demo.checking import POLICIES, Ended
-from infra.local.demo.records import BOOKINGS, MOODS
+from infra.local.demo.records import BOOKINGS, CONTRACTS, MOODS, QUOTES
 from infra.local.demo.seeds import Fate, Seed
 from infra.local.stage import BIN
 
+DONE = {
+    QUOTES: "deleted: archived to evidence before, whole",
+    CONTRACTS: "done: marked as lapsed",
+    BOOKINGS: "done: cancelled by its application",
+}
 TIMES = {0: "never", 1: "once"}
 KEY_SHOWN = 40  # characters of an example
 WHY = {
@@ -39,6 +44,7 @@ WHY = {
     Fate.KEPT_LATEST: "kept: one of the newest behind the current",
     Fate.OUTSIDE: "kept: not even listed, outside the prefixes",
     Fate.COMPLETE: "kept: not even listed, an object and no upload",
+    Fate.MARKED: "kept: bears the mark already",
     Fate.NOT_DUE: "kept: not even found, due after the cutoff",
 }
 
@@ -118,8 +124,8 @@ def _found(view: RunView, unlisted: Counter[str]) -> Counter[str]:
 
 
 def _why(fate: Fate, store: str) -> str:
-    """Where an application is called, done is what it did."""
-    return "done: cancelled by its application" if (fate, store) == (Fate.DELETED, BOOKINGS) else WHY[fate]
+    """What was done to an item where that is not what the policies of the buckets do."""
+    return (fate is Fate.DELETED and DONE.get(store)) or WHY[fate]
 
 
 def _calls(heard: Mapping[str, Heard]) -> Table:

@@ -41,6 +41,7 @@ class Fate(StrEnum):
     KEPT_LATEST = "kept_latest"
     OUTSIDE = "outside"  # under no policy's prefixes: never even listed
     COMPLETE = "complete"  # an object, where the policy is about uploads: not listed either
+    MARKED = "marked"  # a record that bears its policy's mark already
     NOT_DUE = "not_due"  # a record past the cutoff, where a query ends
 
     @property
