@@ -21,14 +21,16 @@ from sexton.errors import EvidenceAltered
 from sexton.item import Item
 from sexton.lifecycle import LifecycleRules, NoLifecycleRule, rule_for
 from sexton.policy import Policy, load_policies
+from sexton.ports import KeyShape, TableShape
 from sexton.run import Run
 from sexton.wording import in_words
 
 from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.recorder import Crash
+from tests.fakes.records import REMINDERS, FakeRecords
 from tests.fakes.time import START
-from tests.fakes.world import World, policy, records_policy, uploads_policy
+from tests.fakes.world import World, calls_policy, policy, records_policy, uploads_policy
 from tests.integration.test_planning import Pages
 
 YOUNG = timedelta(days=1)
@@ -51,8 +53,8 @@ def a_world(rule: Policy) -> World:
     return world
 
 
-def carried_out(world: World) -> Run:
-    answer = world.trigger()
+def carried_out(world: World, policy_id: str = "logs-expire") -> Run:
+    answer = world.trigger(policy_id)
     world.settle()
     run = world.run(answer)
     assert (run.state, run.balanced) == ("completed", True), (run.state, run.held_because)
@@ -317,6 +319,69 @@ def test_a_record_that_comes_to_belong_to_another_is_skipped() -> None:
         "globex": (1, 0, 0, 1),
     }
     assert verifying.verify(world.evidence, run.run_id).holds
+
+
+SCAN = {"index": None, "partitions": None, "scan": {"segments": 2}}
+MARK = {"kind": "mark", "attribute": "retired", "value": True}
+
+
+def remind(world: World, name: str, tenant: str) -> str:
+    due = int((START - timedelta(days=60)).timestamp())
+    return world.records().put(id=name, deadline=due, tenant=tenant, status="open", carrier="dhl", version=1)
+
+
+@pytest.mark.parametrize(
+    ("by", "more"),
+    [
+        (records_policy, {}),
+        (records_policy, {"action": MARK}),
+        (records_policy, {"action": "archive", "recovery": "archive", "version_attribute": "version"}),
+        (calls_policy, {}),
+    ],
+    ids=["delete", "mark", "archive", "http"],
+)
+def test_whatever_is_done_with_records_is_done_for_canaries_alone(by: Any, more: dict[str, object]) -> None:
+    limits = {"max_items": MANY, "empty_cohort": True}
+    rule = by(cohort={"attribute": "tenant"}, canary={"cohorts": ["acme"]}, limits=limits, **SCAN, **more)
+    world = World({rule.id: rule})
+    for number in range(5):
+        remind(world, f"a{number}", "acme")
+        remind(world, f"g{number}", "globex")
+    before = dict(world.records().records)
+    run = carried_out(world, rule.id)
+    assert by_name(report_of(world, run), "planned", "deleted", "report_only") == {
+        "acme": (5, 5, 0),
+        "globex": (0, 0, 5),
+    }
+    assert {key for key, record in before.items() if world.records().records.get(key) == record} >= {
+        key for key, record in before.items() if record["tenant"] == {"S": "globex"}
+    }
+    assert not [call for call in world.endpoints.calls if "/g" in call.url]
+    assert verifying.verify(world.evidence, run.run_id).holds
+
+
+def test_an_undo_of_archived_records_counts_what_their_keys_tell() -> None:
+    archive = {"action": "archive", "recovery": "archive", "version_attribute": "version"}
+    more: dict[str, Any] = {"limits": {"empty_cohort": True}, **archive, **SCAN}
+    for attribute, names in (("id", {"a0": (1, 1)}), ("tenant", {NO_COHORT: (1, 1)})):
+        rule = records_policy(cohort={"attribute": attribute}, **more)
+        world = World({rule.id: rule})
+        remind(world, "a0", "acme")
+        undone = world.undoing().undo(carried_out(world, rule.id).run_id, "it was wrong", "ann")
+        world.settle()
+        undo = world.run({"run_id": undone.run_id})
+        assert by_name(report_of(world, undo), "planned", "deleted") == names
+        assert verifying.verify(world.evidence, undo.run_id).holds
+
+
+def test_an_index_that_does_not_show_whose_a_record_is_is_refused() -> None:
+    rule = records_policy(cohort={"attribute": "tenant"}, limits={"empty_cohort": True})
+    world = World({rule.id: rule})
+    indexes = {"by-status": KeyShape("status", "deadline", frozenset({"id", "status", "deadline"}))}
+    world.table.tables["reminders"] = FakeRecords(TableShape(REMINDERS.keys, indexes, REMINDERS.types))
+    run = world.run(world.trigger(rule.id))
+    assert (run.state, run.reason) == ("invalidated", "index_unfit")
+    assert "does not show tenant" in str(run.message)
 
 
 @pytest.mark.parametrize(
