@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 
 from sexton import keys
-from sexton.attributes import Attributes
+from sexton.attributes import Attribute, Attributes
 from sexton.errors import EvidenceAltered
 from sexton.ports import Evidence
 
@@ -39,6 +39,6 @@ def read(evidence: Evidence, file: str) -> Records:
         raise EvidenceAltered(f"{file} is no archive ({type(error).__name__})") from error
 
 
-def size(record: Attributes) -> int:
-    """About how many bytes a record takes: its JSON is somewhat longer than what DynamoDB counts."""
+def size(record: Mapping[str, Attribute | None]) -> int:
+    """About how many bytes these attributes take: its JSON is somewhat longer than what DynamoDB counts."""
     return len(json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode())

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from sexton import archived, attributes
-from sexton.attributes import Attributes
+from sexton.attributes import Attribute, Attributes
 from sexton.item import Item
 from sexton.outcome import ARCHIVED
 from sexton.ports import Evidence, Record
 from sexton.records import ListedRecords
 from sexton.table import Delete
 
-MOST_CONDITIONS = 100  # attributes of one record: an expression has 4 KB, and 300 operators
+MOST_COMPARED = 100  # attributes of one record: an expression has 4 KB, and 300 operators
+LONGEST_COMPARED = 1024  # bytes of a value: what a condition says counts in the size of the transaction, too
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,20 @@ class ArchivingRecords(ListedRecords):
         return archived.write(self.evidence, self.run_id, kept) if kept else None
 
     def weight(self, item: Item) -> int:
-        """The record, and the condition that says much of it again."""
-        return 2 * archived.size(self._whole[item.key])
+        """The record, and what its condition says again."""
+        return archived.size(self._whole[item.key]) + archived.size(self._expected(item))
 
     def change(self, item: Item) -> Delete:
         """The removal of a record that still is what was archived."""
-        key, seen = attributes.parse(item.key), attributes.parse(item.etag)
-        whole = self._whole[item.key]
-        rest = [name for name in whole if name not in seen and name not in key and attributes.is_scalar(whole[name])]
-        compared = {name: whole[name] for name in rest[: MOST_CONDITIONS - len(seen)]}
-        return Delete(self.source.table, key, {**seen, **compared})
+        return Delete(self.source.table, attributes.parse(item.key), self._expected(item))
+
+    def _expected(self, item: Item) -> dict[str, Attribute | None]:
+        """What the record was judged by, and as many of its other values as a condition has room for."""
+        seen, key = attributes.parse(item.etag), attributes.parse(item.key)
+        others = {name: value for name, value in self._whole[item.key].items() if name not in seen and name not in key}
+        compared = {name: value for name, value in others.items() if _is_short(value)}
+        return {**seen, **dict(islice(compared.items(), max(0, MOST_COMPARED - len(seen))))}
+
+
+def _is_short(value: Attribute) -> bool:
+    return attributes.is_scalar(value) and archived.size({"": value}) <= LONGEST_COMPARED

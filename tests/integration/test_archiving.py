@@ -163,8 +163,8 @@ def test_no_transaction_is_larger_than_dynamodb_takes() -> None:
         remind(world, f"{each:02d}", text="x" * 300_000)
     carried_out(world)
     sizes = [sum(isinstance(each, Delete) for each in _writes(call)) for call in world.trace.calls]
-    assert [size for size in sizes if size] == [5, 5, 2]
-    assert (left(world), tally(world, RUN), len(archives(world))) == ([], {"deleted": 12}, 3)
+    assert [size for size in sizes if size] == [10, 2]
+    assert (left(world), tally(world, RUN), len(archives(world))) == ([], {"deleted": 12}, 2)
     (job,) = world.ledger.jobs(RUN)
     assert job.attempt == 1
 
