@@ -409,3 +409,27 @@ def test_a_record_that_was_called_for_is_explained(
 def the_dead(world: World) -> Job:
     (dead,) = (job for job in jobs(world) if job.state is JobState.DEAD)
     return dead
+
+
+def test_a_record_that_is_still_there_does_not_tell_that_no_call_was_made() -> None:
+    """Attempts are used up: it stays unknown, and what a replay finds gone counts as likely done."""
+    world = a_world(limits={"max_items": 100, "max_attempts": 3})
+    world.endpoints.answer = HttpAnswer(500)
+    run = carried_out(world)
+    assert tally(world, run.run_id) == {"dead:http_500": 1}
+    assert the_job(world).maybe_done
+    world.records().records.clear()
+    replaying = Replaying(world.ledger, world.policies, world.clock, world.tokens, lambda *_, **__: None)
+    replaying.replay(the_job(world).job_id, "look again", "ann")
+    world.settle()
+    assert tally(world, run.run_id) == {"deleted:absent_after_attempt": 1}
+
+
+def test_an_invalidated_run_does_not_say_that_a_call_was_cancelled_that_may_have_been_made() -> None:
+    world = a_world("r1", "r2", limits={"max_items": 100, "max_attempts": 5})
+    run = started(world)
+    world.endpoints.answers = {"r1": [LOST], "r2": [NOT_SENT]}
+    world.work()
+    world.stopping().invalidate(run.run_id, "it was wrong", "ann")
+    world.settle()
+    assert tally(world, run.run_id) == {f"dead:{EFFECT_UNKNOWN}": 1, "cancelled": 1}
