@@ -360,7 +360,7 @@ def _iam(aws: FakeAws) -> None:
         values = [value for entry in ContextEntries for value in entry["ContextKeyValues"]]
 
         def decision(action: str) -> str:
-            if function not in ("worker", *DOORS) and "/archived/" in resource:
+            if action.startswith("secretsmanager:") or (function != "worker" and "/archived/" in resource):
                 return "implicitDeny"
             if ":table/reminders" in resource and action.endswith(("UpdateItem", "PutItem", "DeleteItem")):
                 return "allowed" if (function, action) == ("worker", "dynamodb:DeleteItem") else "implicitDeny"
