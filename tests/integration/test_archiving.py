@@ -323,3 +323,14 @@ def test_a_run_that_archived_nothing_is_not_undone() -> None:
     del world.records().records[key("0")]
     world.settle()
     assert refusal(world) == "nothing_to_undo"
+
+
+def test_an_undo_counts_by_cohort_too() -> None:
+    cohorts = {"cohort": {"attribute": "carrier"}, "limits": {"max_items": 100, "empty_cohort": True}}
+    world = a_world(0, **cohorts)
+    for name, carrier in {"a": "dhl", "b": "dhl", "c": "ups"}.items():
+        remind(world, name, carrier=carrier)
+    before = dict(world.records().records)
+    carried_out(world)
+    undone(world)
+    assert world.records().records == before
