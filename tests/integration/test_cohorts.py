@@ -600,6 +600,26 @@ def test_people_see_twenty_cohorts_and_scripts_a_hundred(told: Any) -> None:
     assert verifying.verify(world.evidence, run.run_id).holds
 
 
+def test_the_reports_for_people_tell_what_is_left_alone() -> None:
+    world = a_world(tenants(canary=["b"]))
+    run = carried_out(world)
+    rows = world.evidence.files[keys.report_csv(run.run_id, run.report_revision)].decode("utf-8-sig").splitlines()
+    assert [row.rsplit(",", 1)[0] for row in rows if row.startswith("report_only")] == [
+        "report_only,a,,,,3",
+        "report_only,c,,,,4",
+        "report_only,no_cohort,,,,1",
+    ]
+    page = world.evidence.files[keys.report_html(run.run_id, run.report_revision)].decode()
+    assert "Whose they were" in page
+    assert "Reported only" in page
+    assert "Reported only" not in _page_of(a_world(policy()))
+
+
+def _page_of(world: World) -> str:
+    run = carried_out(world)
+    return world.evidence.files[keys.report_html(run.run_id, run.report_revision)].decode()
+
+
 def test_a_run_without_cohorts_has_none_and_its_report_counts_folders(told: Any) -> None:
     world = a_world(policy())
     run = carried_out(world)
