@@ -9,9 +9,9 @@ import pytest
 from tests.infra.conftest import ROOT, synthesize
 from tests.infra.template import Template, granted
 
-EXAMPLE = (ROOT / "docs" / "endpoints" / "reminders-cancel.yaml").read_text()
+EXAMPLE = (ROOT / "policies" / "bookings-cancel.yaml").read_text()
 HERE = "<AWS::Region>:<AWS::AccountId>"
-TABLE = f"arn:<AWS::Partition>:dynamodb:{HERE}:table/our-reminders"
+TABLE = f"arn:<AWS::Partition>:dynamodb:{HERE}:table/sexton-demo-bookings"
 SECRET = f"arn:<AWS::Partition>:secretsmanager:{HERE}:secret:sexton/carriers-??????"
 FUNCTIONS = ("discovery", "worker", "reconciler", "operator", "approver")
 
