@@ -13,6 +13,7 @@ from sexton.observing import Seen
 from sexton.outcome import (
     ABSENT,
     ABSENT_AFTER_ATTEMPT,
+    CALLED_BEFORE,
     CHANGED,
     CHANGED_AFTER_ATTEMPT,
     HELD,
@@ -102,6 +103,11 @@ def done_with_settlement(
 def named_before(index: int, planned: Item, at: datetime) -> Outcome:
     """The same record was planned twice: when it is this one's turn it is gone."""
     return _skipped(index, planned, at, ABSENT)
+
+
+def called_before(index: int, planned: Item, at: datetime) -> Outcome:
+    """Another run may have had it done, and a person has not judged that yet: final for this run."""
+    return _skipped(index, planned, at, CALLED_BEFORE)
 
 
 def held(index: int, planned: Item, at: datetime) -> Outcome:

@@ -28,6 +28,7 @@ ABSENT = "absent"
 CHANGED = "changed"
 LOCKED = "locked"
 HELD = "held"
+CALLED_BEFORE = "called_before"
 
 # What a `deleted` came to where that is not the removal of the item.
 MARKED = "marked"

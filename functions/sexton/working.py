@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sexton import job_transitions, malformed, message, outcome, receiving, settling
+from sexton import calling, job_transitions, malformed, message, outcome, receiving, settling
 from sexton.controls import Controls
 from sexton.endpoint import Endpoint, for_job
 from sexton.errors import EFFECT_UNKNOWN, CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
@@ -15,7 +15,7 @@ from sexton.instant import latest
 from sexton.item import Item
 from sexton.job import Job, JobState, Limits
 from sexton.job_transitions import Gained, Release
-from sexton.judging import FreshLook, after_removal, held
+from sexton.judging import FreshLook, after_removal, called_before, held
 from sexton.ledger import Ledger
 from sexton.message import Message
 from sexton.noting import note_changes
@@ -272,7 +272,8 @@ class Working:
     def _remove_due(self, job: Job, target: Target, due: Opened, looked_at: datetime, attempt: Attempt) -> Opened:
         """Remove while the look is fresh and the time is not over; returns what is left for another look."""
         for batch in target.batches(due):
-            self._announce_call(job, target)
+            if not self._may_remove(job, target, batch, attempt):
+                continue
             if self.clock() - looked_at > FRESH or self._time_is_over(job, target):
                 done = set(attempt.failures) | {each.index for each in attempt.outcomes}
                 return [(index, item) for index, item in due if index not in done]
@@ -286,12 +287,16 @@ class Working:
                     attempt.outcomes.append(result)
         return ()
 
-    def _announce_call(self, job: Job, target: AnyTarget) -> None:
-        """What must not be done twice is written down before it is begun."""
-        if isinstance(target, Endpoint) and not target.repeatable:
-            written = self.ledger.table.write(job_transitions.begin_call(job, self.clock(), self.token()))
-            if not isinstance(written, Applied):
-                raise LeaseLost(f"the lease on {job.key.sk} is not ours any more")
+    def _may_remove(self, job: Job, target: AnyTarget, batch: Opened, attempt: Attempt) -> bool:
+        """What must not be done twice is written down before it is begun, and not begun where it may have been."""
+        if not isinstance(target, Endpoint) or target.repeatable:
+            return True
+        ((index, item),) = batch
+        now = self.clock()
+        if calling.begin(self.ledger, job, item, now, self.token()):
+            return True
+        attempt.outcomes.append(called_before(index, item, now))
+        return False
 
     def _refreshed(self, look: Look) -> Look:
         """Run, pauses and holds are read with every fresh look, unless that was so lately that it will serve."""

@@ -19,7 +19,7 @@ FUNCTIONS = ("discovery", "worker", "reconciler", "operator", "approver")
 def stack(folder: Path, text: str) -> Template:
     policies = folder / "policies"
     policies.mkdir()
-    (policies / "reminders-cancel.yaml").write_text(text)
+    (policies / "bookings-cancel.yaml").write_text(text)
     return synthesize(folder / "code", policies=str(policies))
 
 
