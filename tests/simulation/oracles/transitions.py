@@ -43,7 +43,8 @@ def _stopped_before(old: Row, new: Row) -> bool:
 
 
 def _stopped_after(old: Row, new: Row) -> bool:
-    return _released("stopped", "out_of_time", "transaction_full", "breaker")(old, new) and not _stopped_before(old, new)
+    released = _released("stopped", "out_of_time", "transaction_full", "breaker")
+    return released(old, new) and not _stopped_before(old, new)
 
 
 # Of every row of the table, what of the rows tells it from the others between the same states.
