@@ -246,6 +246,12 @@ CASES: dict[tuple[str, str, str], Case] = {
         after={"state": "leased", "attempt": 2, "lease_token": "next", "maybe_done": True, "no_records": 1},
         breaks=EXPIRED_BREAKS | {"another took it over": expired(rev=6, lease_token="theirs")},
     ),
+    ("leased", "leased", "a call that must not be repeated is about to be made: call_begun_at"): Case(
+        met=leased(),
+        writes=lambda row: [job_transitions.begin_call(Job.from_row(row), NOW, "write")],
+        after={"state": "leased", "lease_token": "mine", "call_begun_at": ms(NOW)},
+        breaks=TAKEN,
+    ),
     ("leased", "ready", "lease expired, found by the reconciler; maybe_done"): Case(
         met=expired(),
         writes=lambda row: [job_transitions.expire(Job.from_row(row), NOW, "write")],
@@ -361,7 +367,8 @@ CASES: dict[tuple[str, str, str], Case] = {
     (
         "ready",
         "dead",
-        "used up, or invalidated with an effect that cannot be told; observed if maybe_done; by the reconciler",
+        "used up, or an effect that cannot be told (call_begun_at, or the run invalidated); observed if maybe_done; "
+        "by the reconciler",
     ): Case(
         met=ready(attempt=3, maybe_done=True, not_before=ms(NOW)),
         writes=died(GAINED),
