@@ -341,12 +341,6 @@ CASES: dict[tuple[str, str, str], Case] = {
         after={"state": "leased", "attempt": 4, "no_records": 2, "maybe_done": True, "lease_token": "next"},
         breaks=EXPIRED_BREAKS | {"another took it over": expired(rev=6, lease_token="theirs")},
     ),
-    ("leased", "leased", "a call that must not be repeated is about to be made: call_begun_at"): Case(
-        met=leased(),
-        writes=lambda row: [job_transitions.begin_call(Job.from_row(row), NOW, "write")],
-        after={"state": "leased", "call_begun_at": ms(NOW), "lease_token": "mine", "attempt": 1},
-        breaks=TAKEN,
-    ),
     ("leased", "dead", "permanent failure, or attempts or age used up, every effect known"): Case(
         met=leased(maybe_done=False),
         writes=died(GAINED),
