@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from pydantic import ValidationError
+from sexton import cli
 from sexton.attributes import canonical
 from sexton.errors import Failure, ReasonClass
 from sexton.job import JobState
@@ -16,6 +17,7 @@ from sexton.ports import KeyShape, TableShape
 from sexton.run import Run
 from sexton.wording import in_words
 
+from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.records import REMINDERS, FakeRecords
 from tests.fakes.time import START
 from tests.fakes.world import World, records_policy
@@ -170,3 +172,26 @@ def test_a_policy_that_marks_is_told_in_words() -> None:
     assert "Sets retired to true on each record of table reminders once its deadline" in told
     assert "Removes" not in told
     assert "A mark cannot be taken back" in told
+
+
+def test_what_people_see_calls_records_records_and_marks_marks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(3)
+    run = carried_out(world)
+    monkeypatch.setattr(cli, "connect", lambda _: deployment(world, FakeFunctions(world)))
+
+    def told(*command: str) -> str:
+        assert cli.main([*command]) == 0
+        return capsys.readouterr().out
+
+    shown = told("run", "show", run.run_id)
+    assert "marked" in shown
+    assert "deleted" not in shown
+    assert "Records have no price here" in told("plan", "money", run.run_id)
+    listed = told("plan", "show", run.run_id)
+    assert "  record  " in listed
+    assert "RECORD" not in listed
+    explained = told("explain", 'dynamodb://reminders/{"id":{"S":"1"}}')
+    assert "marked" in explained
+    assert "ETag" not in explained
