@@ -177,6 +177,15 @@ def test_a_door_that_was_told_something_else(changed: Mapping[str, str], verdict
     assert (check.verdict, check.found) == (verdict, found)
 
 
+def test_a_worker_that_calls_loopback_is_one_of_the_local_stage() -> None:
+    clinic = Clinic()
+    variables = {**ENVIRONMENT, "SEXTON_LOCAL_CA": "-----BEGIN CERTIFICATE-----"}
+    clinic.aws.change("lambda", "get_function_configuration", Environment={"Variables": variables})
+    found = {check.of: check for check in clinic.all("function_settings")}
+    assert found["worker"].verdict == "warning"
+    assert "-c local_ca" in found["worker"].to_do
+
+
 def test_a_worker_that_a_killed_rehearsal_left_changed() -> None:
     clinic = Clinic()
     clinic.aws.change("lambda", "get_function_configuration", Handler="handlers.rehearsing_worker.handler")

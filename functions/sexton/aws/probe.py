@@ -104,7 +104,7 @@ class Site:
     def settings(self) -> Settings | None:
         """What the worker was told; None where it cannot be read, which is told by a check of its own."""
         try:
-            return settings.read(self.environment(WORKER))
+            return settings.parse(self.environment(WORKER))
         except ValidationError:
             return None
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from sexton.aws import settings
 from sexton.aws.probe import DEPLOY, Probe, Site
+from sexton.aws.probe_functions import ONLY_LOCAL
 from sexton.aws.settings import PREFIX
 from sexton.control_grants import CONTROL, DOORS
 from sexton.doctor import Check, CheckName
@@ -16,7 +17,6 @@ from sexton.grants import FUNCTIONS, WORKER
 from sexton.rehearsing_acts import FAULTY_WORKER
 
 CONFIGURATION = "lambda:GetFunctionConfiguration"
-TRUST = f"{PREFIX}TRUST_CALLER"
 OWN = {"SEXTON_LEDGER_TABLE": "LedgerTableName", "SEXTON_DISCOVERY_FUNCTION": "DiscoveryFunctionName"}
 
 
@@ -29,10 +29,9 @@ def probes(site: Site) -> Iterator[Probe]:
 
 
 def _settings(site: Site, of: str) -> Iterator[Check]:
-    name, environment = CheckName.FUNCTION_SETTINGS, dict(site.environment(of))
-    believes = environment.pop(TRUST, "false") == "true"
+    name, environment = CheckName.FUNCTION_SETTINGS, site.environment(of)
     try:
-        told = settings.read(environment)
+        told = settings.parse(environment)
     except ValidationError as error:
         wrong = ", ".join(PREFIX + str(each["loc"][0]).upper() for each in error.errors())
         yield Check.failed(name, of, f"missing or unreadable: {wrong}", DEPLOY)
@@ -42,9 +41,8 @@ def _settings(site: Site, of: str) -> Iterator[Check]:
         yield Check.failed(name, of, f"it takes itself for the door of the {told.door or 'nobody'}", DEPLOY)
     elif other:
         yield Check.failed(name, of, f"not the stack's own: {', '.join(other)}", DEPLOY)
-    elif believes:
-        to_do = "nothing on an emulator; elsewhere the function refuses to start: deploy without -c local"
-        yield Check.warning(name, of, "it believes whoever asks, as on the local stage", to_do)
+    elif told.trust_caller:
+        yield Check.warning(name, of, "it believes whoever asks, as on the local stage", f"{ONLY_LOCAL} local")
     else:
         yield Check.ok(name, of, "complete, and of this stack")
 

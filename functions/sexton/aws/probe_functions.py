@@ -26,6 +26,7 @@ LOGS = f"logs:FilterLogEvents and {CONFIGURATION}"
 
 TICKS = timedelta(minutes=5)  # in which several must have been
 ENDED_TICK = "BooksOutOfBalance"  # the last thing that a tick writes
+ONLY_LOCAL = "nothing on an emulator; elsewhere the function refuses to start: deploy without -c"
 RESERVE = 30  # seconds that each function keeps for itself at most
 OWN = {  # what a function was told, and the output that says the same
     "SEXTON_LEDGER_TABLE": "LedgerTableName",
@@ -88,7 +89,7 @@ def _state(of: str, function: Mapping[str, Any]) -> Iterator[Check]:
 def _settings(site: Site, of: str) -> Iterator[Check]:
     name, environment = CheckName.FUNCTION_SETTINGS, site.environment(of)
     try:
-        settings.read(environment)
+        told = settings.parse(environment)
     except ValidationError as error:
         wrong = ", ".join(PREFIX + str(each["loc"][0]).upper() for each in error.errors())
         yield Check.failed(name, of, f"missing or unreadable: {wrong}", DEPLOY)
@@ -96,6 +97,9 @@ def _settings(site: Site, of: str) -> Iterator[Check]:
     other = [variable for variable, output in OWN.items() if environment[variable] != site.outputs[output]]
     if other:
         yield Check.failed(name, of, f"not the stack's own: {', '.join(other)}", DEPLOY)
+    elif told.local_ca:
+        found = "it calls loopback addresses only, and believes an authority of the local stage"
+        yield Check.warning(name, of, found, f"{ONLY_LOCAL} local_ca")
     else:
         yield Check.ok(name, of, "complete, and of this stack")
 
