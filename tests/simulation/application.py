@@ -9,6 +9,7 @@ from typing import Any
 from tests.fakes.records import FakeRecords
 from tests.fakes.time import START
 from tests.simulation.faults import Fault
+from tests.simulation.oracles.store import Store
 from tests.simulation.reminders import IDS, STATUSES, Wanted, new, odd, written
 from tests.simulation.scenario import RETAIN, Scenario
 from tests.simulation.simulated import SimulatedWorld
@@ -21,8 +22,8 @@ Change = Callable[[FakeRecords, Wanted, str], str | None]
 class Application:
     """What becomes of records beside what Sexton does. `acts` by kind; each tells what it did, or did not (None)."""
 
-    def __init__(self, world: SimulatedWorld, scenario: Scenario) -> None:
-        self.world, self.random = world, world.weather.random
+    def __init__(self, world: SimulatedWorld, scenario: Scenario, store: Store) -> None:
+        self.world, self.store, self.random = world, store, world.weather.random
         self._wanted = {rule.bucket: rule.wanted for rule in scenario.rules.values() if rule.wanted is not None}
         self._taken: dict[str, dict[str, Mapping[str, Any]]] = {name: {} for name in self._wanted}
         self._changes: dict[Fault, Change] = {
@@ -67,8 +68,16 @@ class Application:
 
     def _write(self) -> str:
         name, table, wanted = self._table()
-        key = table.put(**new(f"{self.random.randrange(IDS):02d}", wanted, RETAIN, self.random))
+        key = self._put(name, table, new(f"{self.random.randrange(IDS):02d}", wanted, RETAIN, self.random))
         return f"writes {key} of {name}"
+
+    def _put(self, name: str, table: FakeRecords, record: Mapping[str, Any]) -> str:
+        """Where none was before, nobody can tell it from one that was removed."""
+        there = set(table.records)
+        key = table.put(**record)
+        if key not in there:
+            self.store.undone.add((name, key))
+        return key
 
     def _move_on(self, table: FakeRecords, wanted: Wanted, key: str) -> str:
         age = self.random.choice((RETAIN * 2, RETAIN * 3, RETAIN / 2, -RETAIN, RETAIN))
@@ -104,7 +113,7 @@ class Application:
         if not gone:
             return None
         key = self.random.choice(gone)
-        table.put(**self._taken[name].pop(key))
+        self._put(name, table, self._taken[name].pop(key))
         return f"writes {key} again as it was"
 
     def _deny(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from sexton.attributes import canonical
 from sexton.errors import CallFailed, Failure, ReasonClass
+from sexton.http_call import HttpCall
 from sexton.item import Item
 from sexton.ports import Send
 from sexton.table import Change
@@ -19,7 +21,7 @@ from tests.fakes.recorder import ANSWERS, LOST_REPLY, LOST_REQUEST, NO_CALL, POR
 from tests.fakes.records import FakeRecords
 from tests.fakes.table import FakeTable
 from tests.simulation import effects
-from tests.simulation.effects import FROM_BUCKETS, FROM_TABLES, TABLE_WRITES, Effect, record_changes
+from tests.simulation.effects import BY_CALL, FROM_BUCKETS, FROM_TABLES, TABLE_WRITES, Effect, record_changes
 from tests.simulation.faults import Fault, Weather
 from tests.simulation.scheduling import Scheduler, Task
 
@@ -31,7 +33,7 @@ IN_CONFLICT = Failure(ReasonClass.TRANSIENT, "TransactionConflict", "another tra
 DENIED = Failure(ReasonClass.PERMANENT, "AccessDeniedException", "not authorized to perform dynamodb:DeleteItem")
 UNSURE = Failure(ReasonClass.TRANSIENT, "InternalError", "something broke", unknown_effect=True)
 
-REMOVALS = FROM_BUCKETS | {FROM_TABLES}
+REMOVALS = FROM_BUCKETS | {FROM_TABLES, BY_CALL}
 WRITES = TABLE_WRITES | {"evidence.put_once", "queue.send", "deliveries.hide"}
 LOSABLE = WRITES | REMOVALS
 LISTING_RECORDS = frozenset({"records.query", "records.scan"})
@@ -115,7 +117,7 @@ class Boundary(Trace):
             self.weather.happened[Fault.POISON] += 1
             self.scheduler.after(there, lambda: self.scheduler.kill(request.task))
             return True
-        if request.changes:
+        if request.changes or request.name == BY_CALL:
             self.meanwhile_records(keys, there)
         elif request.name == "bucket.remove":
             self.meanwhile(cast(FakeBucket, request.service), keys, there)
@@ -194,7 +196,7 @@ class Boundary(Trace):
             versions = effects.standing(cast(FakeBucket, service))
             effect.result = self._some_unsure(request, _carried_out(request))
             effect.gone = tuple(effects.gone(versions, cast(FakeBucket, service)))
-        elif name in TABLE_WRITES or name == FROM_TABLES:
+        elif name in TABLE_WRITES or name in (FROM_TABLES, BY_CALL):
             self._write(request, effect)
         else:
             self._prepare(request)
@@ -206,7 +208,8 @@ class Boundary(Trace):
         """Of the ledger's rows, of records, or of both."""
         table = cast(FakeTable, request.service) if request.name in TABLE_WRITES else None
         rows = effects.rows_before(request.call, table) if table else {}
-        records = effects.records_before(self.tables) if request.changes else {}
+        of_records = bool(request.changes) or request.name == BY_CALL
+        records = effects.records_before(self.tables) if of_records else {}
         if any(canonical(change.key) in self.denied for change in request.changes):
             effect.result = CallFailed(DENIED)
         else:
@@ -256,9 +259,12 @@ class _Wrapped:
 
 
 def _keys_of_items(request: Request) -> list[str]:
-    """Of what is removed from a bucket; uploads have no rivals."""
+    """Of what is removed from a bucket, or named to an endpoint; uploads have no rivals."""
     if request.name == "bucket.abort_upload":
         return []
+    if request.name == BY_CALL:
+        named = json.loads(cast(HttpCall, request.call.args[0]).body or b"{}")["key"]
+        return [canonical({name: {"S": value} for name, value in named.items()})]
     return [item.key for item in cast("Sequence[Item]", request.call.args[0])]
 
 

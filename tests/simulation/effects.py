@@ -17,6 +17,7 @@ from tests.simulation.reminders import Record
 from tests.simulation.scheduling import Task
 
 FROM_BUCKETS = frozenset({"bucket.remove", "bucket.remove_versions", "bucket.abort_upload"})
+BY_CALL = "endpoints.call"
 FROM_TABLES = "records.change"  # of a table that lies elsewhere; others lose records in transactions of the ledger
 TABLE_WRITES = frozenset({"table.write", "table.transact"})
 

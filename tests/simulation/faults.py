@@ -61,6 +61,10 @@ class Fault(StrEnum):
     CONFLICT = "a transaction meets another one"
     CAPACITY_USED_UP = "the read capacity is used up"
     STALE_LISTING = "queries and scans show what was"
+    # of the endpoint that is called
+    ENDPOINT_BUSY = "an endpoint asks to come later"
+    ENDPOINT_REFUSES = "an endpoint refuses"
+    ENDPOINT_BROKEN = "an endpoint fails, and may have acted"
     # by deploys
     DEPLOYED = "another version of a policy is deployed"
     DEPLOYED_BACK = "the earlier version is deployed again"
@@ -74,6 +78,9 @@ SELDOM = {
     Fault.SEND_REFUSED,
     Fault.CONFLICT,
     Fault.CAPACITY_USED_UP,
+    Fault.ENDPOINT_BUSY,
+    Fault.ENDPOINT_REFUSES,
+    Fault.ENDPOINT_BROKEN,
     Fault.SKEWED,
     Fault.TICK_MISSED,
     Fault.TRIGGERED_TWICE,

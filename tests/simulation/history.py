@@ -14,10 +14,12 @@ from sexton.working import Answer
 
 from tests.fakes.queue import Message
 from tests.fakes.time import START
+from tests.simulation.called import Called
 from tests.simulation.effects import Effect
 from tests.simulation.faults import Weather
 from tests.simulation.operating import Operator
 from tests.simulation.oracles.acks import Acks
+from tests.simulation.oracles.calls import Calls
 from tests.simulation.oracles.closing import Closing
 from tests.simulation.oracles.plans import Plans
 from tests.simulation.oracles.records import RecordRemovals
@@ -47,7 +49,7 @@ QUIET = {  # calls that change nothing, and of which no judge wants to know
         "discovery.resume",
     ),
     *("bucket.list", "bucket.head", "bucket.tags", "bucket.versioning", "bucket.list_uploads"),
-    *("records.shape", "records.query", "records.scan", "records.get"),
+    *("records.shape", "records.query", "records.scan", "records.get", "records.read", "endpoints.await_turn"),
 }
 AWAITED = ("dispatch_due", "lease_expires_at", "not_before", "planner_until", "mismatch_since", "first_claim_at")
 
@@ -66,13 +68,15 @@ class History:
         )
         self.scenario.fill(self.world)
         self.store = Store(self.world.buckets, self.world.tables)
-        self.rows = Rows()
+        self.rows = Rows(self.scenario.rules)
         self.plans = Plans(self.store, self.world.evidence, self.scenario.rules)
         self.removals = Removals(self.store, self.plans, self.world.table)
         self.acks = Acks(self.world.table)
         records = RecordRemovals(self.removals, self.world.evidence)
+        calls = Calls(self.removals, records)
         closing = Closing(self.plans, self.removals, self.world.table, self.world.evidence)
-        self.judges = (self.rows, self.plans, self.removals, records, self.acks, closing)
+        self.judges = (self.rows, self.plans, self.removals, records, calls, self.acks, closing)
+        Called(self.world, self.scenario)
         self.outside = Outside(self.world, self.scenario, self.store)
         self.outside.around = self.plans.looked
         self.world.trace.meanwhile = self.outside.race

@@ -54,7 +54,7 @@ class Outside:
             Fault.DEPLOYED: self._deploy,
             Fault.DEPLOYED_BACK: self._deploy_back,
         }
-        self.application = Application(world, scenario)
+        self.application = Application(world, scenario, store)
         if not world.buckets:
             self._acts = {kind: do for kind, do in self._acts.items() if kind not in IN_BUCKETS}
         if world.tables:

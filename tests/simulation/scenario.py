@@ -37,7 +37,7 @@ class Rule:
     @property
     def atomic(self) -> bool:
         """Whether what goes and its record are one transaction."""
-        return self.wanted is not None and not self.wanted.elsewhere
+        return self.wanted is not None and not self.wanted.elsewhere and not self.wanted.calls
 
     def cutoff(self, scheduled: datetime) -> datetime:
         return scheduled - self.retain
@@ -65,7 +65,7 @@ class Scenario:
 
     def _add_policy(self, number: int) -> None:
         random = self.random
-        kind: Kind = random.choice(("objects", "objects", "objects", "versions", "uploads", "records", "records"))
+        kind: Kind = random.choice((*["objects"] * 3, "versions", "uploads", *["records"] * 3))
         if kind == "records":
             self._add_records_policy(number)
             return
@@ -86,7 +86,11 @@ class Scenario:
         wanted = Wanted.drawn(self.random)
         source = wanted.source(f"table-{number}")
         common = self._common(f"policy-{number}")
-        made = Policy.model_validate({**common, "source": source, "action": "delete", "recovery": "none"})
+        recovery = "archive" if wanted.does == "archive" else "none"
+        size = {"job_size": 1} if wanted.calls else {}
+        made = Policy.model_validate(
+            {**common, "source": source, "action": wanted.action(), "recovery": recovery, **size}
+        )
         for place, version, retain in (
             (self.policies, made, RETAIN),
             (self.others, _changed(made, RETAIN + ANOTHER_DAY), RETAIN + ANOTHER_DAY),

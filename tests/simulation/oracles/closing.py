@@ -45,8 +45,9 @@ class Closing:
                 raise Violation(f"{row['job_id']} is dead, and {planned.thing.key!r} of it was removed")
 
     def _taken_back(self, run_id: str, planned: Planned) -> bool:
-        """Whether somebody has removed a marker of this key: then it is there again, whatever was done before."""
-        return (self.plans.of_run[run_id].rule.bucket, planned.thing.key) in self.plans.store.undone
+        """Whether somebody has brought it back: then it is there again, whatever was done before."""
+        rule = self.plans.of_run[run_id].rule
+        return not rule.atomic and (rule.bucket, planned.thing.key) in self.plans.store.undone
 
     def _open(self, row: Row) -> Iterator[Planned]:
         plan = self.plans.of_run[row["run_id"]]

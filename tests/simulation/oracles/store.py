@@ -39,7 +39,7 @@ class Store:
     noncurrent: dict[tuple[str, str, str], datetime] = field(default_factory=dict)  # since when, by bucket, key, id
     current_again: dict[tuple[str, str, str], datetime] = field(default_factory=dict)
     placed: dict[str, set[Identity]] = field(default_factory=dict)  # by run: the markers that it placed
-    undone: set[tuple[str, str]] = field(default_factory=set)  # bucket and key of markers that somebody took away
+    undone: set[tuple[str, str]] = field(default_factory=set)  # bucket and key of what somebody brought back
 
     def name_of(self, bucket: object) -> str:
         return next(name for name, each in self.buckets.items() if each is bucket)
