@@ -15,7 +15,7 @@ from infra.local.stage import Stage
 # schedules, conditions in a simulation. Scopes may be empty, as other tests leave them. Control believes its callers.
 LACKING = {
     *("ledger_recovery", "ledger_expiry", "policy_schedule", "grants", "scope"),
-    *("function_settings", "table_recovery"),
+    *("function_settings", "table_recovery", "excess"),
 }
 
 

@@ -671,6 +671,21 @@ def test_a_simulation_that_heeds_no_condition_proves_nothing() -> None:
     assert {check.verdict for check in clinic.all("grants") if check.of in FUNCTIONS} == {"unknown"}
 
 
+def test_what_is_allowed_whatever_the_condition_is_no_excess_where_none_is_heeded() -> None:
+    clinic = Clinic()
+    simulate = clinic.aws.answers["iam", "simulate_principal_policy"]
+
+    def heedless(ActionNames: list[str], ContextEntries: list[object], **given: Any) -> Mapping[str, Any]:
+        if ContextEntries and ActionNames == ["dynamodb:UpdateItem"]:
+            return {"EvaluationResults": [{"EvalActionName": "dynamodb:UpdateItem", "EvalDecision": "allowed"}]}
+        return simulate(ActionNames=ActionNames, ContextEntries=ContextEntries, **given)
+
+    clinic.aws.answers["iam", "simulate_principal_policy"] = heedless
+    assert {check.of: check.verdict for check in clinic.all("excess")}["approve"] == "failed"
+    clinic.aws.say("iam", "simulate_custom_policy", {"EvaluationResults": [{"EvalDecision": "implicitDeny"}]})
+    assert {check.of: check.verdict for check in clinic.all("excess")}["approve"] == "unknown"
+
+
 def test_a_denial_leaves_what_a_simulation_does_not_judge_unknown() -> None:
     clinic = Clinic()
     simulate = clinic.aws.answers["iam", "simulate_principal_policy"]

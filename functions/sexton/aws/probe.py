@@ -15,6 +15,7 @@ from sexton.aws import settings
 from sexton.aws.assumed import session_elsewhere
 from sexton.aws.clients import CONNECT, READ
 from sexton.aws.errors import SDK_ERRORS, failure_of
+from sexton.aws.schedules import schedule_name
 from sexton.aws.settings import Settings
 from sexton.control_grants import OPERATE, ControlArns
 from sexton.deployment import Deployment
@@ -146,12 +147,12 @@ class Site:
     def control_arns(self) -> ControlArns:
         """What the control functions reach besides, as the operator's was told of it."""
         told, partition = self.environment(OPERATE), self.function(OPERATE)["FunctionArn"].split(":")[1]
-        here = f"{self.region}:{self.account}"
+        here, group = f"{self.region}:{self.account}", told.get("SEXTON_SCHEDULE_GROUP", "")
         return ControlArns(
             dead_letters=f"arn:{partition}:sqs:{here}:{self.outputs['DeadLetterQueueUrl'].rpartition('/')[2]}",
             redrive_role=told.get("SEXTON_REDRIVE_ROLE", ""),
             feed=f"arn:{partition}:lambda:{here}:event-source-mapping:{told.get('SEXTON_JOBS_MAPPING', '')}",
-            schedules=f"arn:{partition}:scheduler:{here}:schedule/{told.get('SEXTON_SCHEDULE_GROUP', '')}/{EXAMPLE}",
+            schedules=f"arn:{partition}:scheduler:{here}:schedule/{group}/{schedule_name(EXAMPLE)}",
         )
 
 

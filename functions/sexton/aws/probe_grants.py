@@ -13,6 +13,9 @@ from sexton.doctor import Check, CheckName, listed
 from sexton.grants import FUNCTIONS, Arns, Grant
 from sexton.policy import Policy
 
+UNJUDGED = "this endpoint's simulation does not judge by their conditions"
+ASK_AWS = "ask an endpoint that judges them: AWS does"
+
 OfControl = Callable[[Arns, ControlArns], Iterable[Grant]]
 
 
@@ -40,8 +43,7 @@ def _needed(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
         to_do = f"{DEPLOY}: the rights follow from the policies; if they are refused then, a boundary takes them away"
         yield Check.failed(CheckName.GRANTS, of, f"it may not {listed(missing)}", to_do)
     if unjudged:
-        found = f"this endpoint's simulation does not judge by their conditions: {listed(unjudged)}"
-        yield Check.unknown(CheckName.GRANTS, of, found, "ask an endpoint that judges them: AWS does")
+        yield Check.unknown(CheckName.GRANTS, of, f"{UNJUDGED}: {listed(unjudged)}", ASK_AWS)
     if not missing and not unjudged:
         found = f"allowed: {sum(len(grant.actions) for grant in asked)} rights on {len(_resources(asked))} resources"
         yield Check.ok(CheckName.GRANTS, of, f"{found}, as far as its own policies go")
@@ -59,12 +61,24 @@ def _refusals(site: Site, asked: Sequence[Grant]) -> tuple[list[str], list[str]]
 
 def _excess(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
     asked = _asked(site, of, grants.excessive(site.arns, policies), control_grants.excessive)
-    allowed = [text for grant in asked for text in _texts(grant, set(grant.actions) - set(_refused(site, grant)))]
+    allowed, unjudged = _allowances(site, asked)
     if allowed:
         to_do = f"take it away from {site.role(of)}: least privilege is one of the promises"
         yield Check.failed(CheckName.EXCESS, of, f"it may {listed(allowed)}", to_do)
-    else:
+    if unjudged:
+        yield Check.unknown(CheckName.EXCESS, of, f"{UNJUDGED}: {listed(unjudged)}", ASK_AWS)
+    if not allowed and not unjudged:
         yield Check.ok(CheckName.EXCESS, of, "it may neither delete evidence nor do what is another function's")
+
+
+def _allowances(site: Site, asked: Sequence[Grant]) -> tuple[list[str], list[str]]:
+    """What is allowed; and what is only because a simulation does not heed the condition of its grant."""
+    found = [(grant, actions) for grant in asked if (actions := set(grant.actions) - set(_refused(site, grant)))]
+    heeded = not any(grant.context for grant, _ in found) or simulation.heeds_context(_iam(site))
+    allowed, unjudged = list[str](), list[str]()
+    for grant, actions in found:
+        (allowed if heeded or not grant.context else unjudged).extend(_texts(grant, actions))
+    return allowed, unjudged
 
 
 def _asked(site: Site, of: str, listed: Iterable[Grant], of_control: OfControl) -> list[Grant]:
