@@ -54,7 +54,7 @@ class Access(Construct):
         self._read += _reading(key, ledger, evidence, queue, failures, every)
         self._read += _looking(functions, schedules)
         self._read += _seeing(dashboard)
-        self._wide = [stack, evidence.bucket.arn_for_objects("*"), schedules.of_policies, "*"]
+        self._wide = [stack, *evidence.of_runs, schedules.of_policies, "*"]
         peek = [_allow(["sqs:ReceiveMessage"], [queue.dead_letters.queue_arn])]
         tick = [_allow(["lambda:InvokeFunction"], [functions.reconciler.function.function_arn])]
         self.viewer = self._policy("SextonViewer", "Reads Sexton's ledger, evidence and queues.", [])
@@ -73,8 +73,8 @@ class Access(Construct):
         made = iam.ManagedPolicy(self, id, description=description)
         made.add_statements(*(each.copy() for each in self._read), *more)
         reason = (
-            "All of the evidence and every policy's schedule is there to be read; a stack's id begins with its name;"
-            " and AWS lists schedules and event source mappings of a whole account or not at all."
+            "All that runs are made of and every policy's schedule is there to be read; a stack's id begins with its"
+            " name; and AWS lists schedules and event source mappings of a whole account or not at all."
         )
         review.accept_wildcards(made, self._wide, reason)
         return made
@@ -93,7 +93,7 @@ def _reading(
     found = [
         _allow([*READ_ROWS], [table, f"{table}/index/{OPEN}"]),
         _allow([*LOOK_AT_TABLE], [table]),
-        _allow(["s3:GetObject"], [evidence.bucket.arn_for_objects("*")]),
+        _allow(["s3:GetObject"], evidence.of_runs),
         _allow(["s3:ListBucket", "s3:GetBucketVersioning", "s3:GetBucketObjectLockConfiguration"], [bucket]),
         _allow(
             ["sqs:GetQueueAttributes"],

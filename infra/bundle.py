@@ -31,7 +31,7 @@ LAMBDA_TARGET = (
     "--only-binary=:all:",
 )
 # The service models that botocore keeps: all others are two thirds of the asset, and a cold start reads none of them.
-SERVICES = frozenset({"dynamodb", "events", "lambda", "s3", "scheduler", "sqs", "sts"})
+SERVICES = frozenset({"dynamodb", "events", "lambda", "s3", "scheduler", "secretsmanager", "sqs", "sts"})
 UNUSED = ("boto3/examples", "boto3/data", "bin")
 
 

@@ -12,6 +12,8 @@ from constructs import Construct
 from infra import review
 from infra.key import READ, WRITE, Key
 
+OF_RUNS = ("plans", "outcomes", "runs", "policies")
+
 
 class Evidence(Construct):
     """A private, versioned bucket that survives the stack. Nobody is granted to delete from it."""
@@ -68,13 +70,22 @@ class Evidence(Construct):
         own = ["plans/*", "policies/*", "runs/*"]
         self._grant(discovery, read=[*own, "outcomes/*"], write=own)
 
-    def grant_work(self, worker: iam.IRole) -> None:
-        """Read plans, write outcomes, and read those of earlier attempts; of an undo, read the policy it goes by."""
-        self._grant(worker, read=["plans/*", "outcomes/*", "policies/*"], write=["outcomes/*"])
+    def grant_work(self, worker: iam.IRole, *, archives: bool) -> None:
+        """Read plans, write outcomes, and read those of earlier attempts; of an undo, read the policy it goes by.
+
+        `archives`: write whole records besides, and read them again, to see that they stand and to put them back.
+        """
+        kept = ["archived/*"] if archives else []
+        self._grant(worker, read=["plans/*", "outcomes/*", "policies/*", *kept], write=["outcomes/*", *kept])
 
     def grant_reconcile(self, reconciler: iam.IRole) -> None:
-        """Read everything; write all but plans: books, reports, and the outcomes of what a dead worker did."""
-        self._grant(reconciler, read=["*"], write=["runs/*", "outcomes/*", "policies/*"])
+        """Read what runs are made of; write books, reports, and the outcomes of what a dead worker did."""
+        self._grant(reconciler, read=[f"{each}/*" for each in OF_RUNS], write=["runs/*", "outcomes/*", "policies/*"])
+
+    @property
+    def of_runs(self) -> list[str]:
+        """What runs are made of. Archived records are not among it: they are others' data, and nobody's to look at."""
+        return [self.bucket.arn_for_objects(f"{each}/*") for each in OF_RUNS]
 
     def grant_look(self, viewer: iam.IRole) -> None:
         """Read plans, outcomes and policies: what is known of a dead job."""

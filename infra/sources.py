@@ -7,10 +7,13 @@ from enum import StrEnum
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
+from sexton.action import is_call
 from sexton.bucket_policy import literal
 from sexton.elsewhere import sessions_of
-from sexton.grants import DISCOVERY, READ_TABLE_KEY, RECONCILER, WORKER, WRITE_TABLE_KEY
+from sexton.endpoint_action import HttpAction
+from sexton.grants import DISCOVERY, READ_SECRET, READ_TABLE_KEY, RECONCILER, WORKER, WRITE_TABLE_KEY
 from sexton.policy import Policy
+from sexton.record_changes import CHANGING, changes_by_table
 from sexton.record_source import RecordSource
 
 from infra import review
@@ -46,11 +49,18 @@ class Tables:
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._sources = [policy.source for policy in policies if isinstance(policy.source, RecordSource)]
+        self._changes = changes_by_table(policies, _table_arn)
+        self._called = [p.source for p in policies if isinstance(p.source, RecordSource) and is_call(p.action)]
 
     @property
     def _reached(self) -> list[RecordSource]:
         """Those that the functions' roles reach themselves, without assuming another."""
         return [source for source in self._sources if not source.role_arn]
+
+    @property
+    def _followed(self) -> list[RecordSource]:
+        """Those of which an effect can be unknown."""
+        return [source for source in self._reached if source.elsewhere or source in self._called]
 
     def grant_keys(self, discovery: iam.IRole, arns: Sequence[str]) -> None:
         """Read what is encrypted with these keys."""
@@ -59,8 +69,7 @@ class Tables:
     def grant_keys_to_remove(self, worker: iam.IRole, reconciler: iam.IRole, arns: Sequence[str]) -> None:
         """Remove what is encrypted with them; look again at it where `grant_observe` lets."""
         grant_tables(worker, arns if self._reached else (), *WRITE_TABLE_KEY)
-        followed = any(source.elsewhere for source in self._reached)
-        grant_tables(reconciler, arns if followed else (), *READ_TABLE_KEY)
+        grant_tables(reconciler, arns if self._followed else (), *READ_TABLE_KEY)
 
     def grant_plan(self, discovery: iam.IRole) -> None:
         """See how the tables are keyed; query the indexes that are named, scan what is to be scanned."""
@@ -72,18 +81,35 @@ class Tables:
         _grant(discovery, ["dynamodb:Scan"], _arns(scanned))
 
     def grant_remove(self, worker: iam.IRole) -> None:
-        """Read single records again, and remove them."""
-        _grant(worker, ["dynamodb:BatchGetItem", "dynamodb:DeleteItem"], _arns(self._reached))
+        """Read single records again, and change them as their policies do."""
+        _grant(worker, ["dynamodb:BatchGetItem"], _arns(self._reached))
+        for action in CHANGING:
+            changed = (source for source in self._reached if action in self._changes[_table_arn(source)])
+            _grant(worker, [action], _arns(changed))
 
     def grant_observe(self, reconciler: iam.IRole) -> None:
-        """Read single records of other regions again; beside the ledger nothing is removed without an outcome."""
-        _grant(reconciler, ["dynamodb:BatchGetItem"], _arns(s for s in self._reached if s.elsewhere))
+        """Read single records again, of other regions and where calls are made; else nothing is without an outcome."""
+        _grant(reconciler, ["dynamodb:BatchGetItem"], _arns(self._followed))
 
     def grant_assume(self, role: iam.IRole, function: str) -> None:
         """Assume the roles that the policies name, under the names of this function's sessions and no other."""
         conditions = {"StringLike": {"sts:RoleSessionName": [sessions_of(function)]}}
         assumed = {source.role_arn for source in self._sources if source.role_arn}
         _grant(role, ["sts:AssumeRole"], sorted(assumed), conditions)
+
+
+def grant_secrets(worker: iam.IRole, policies: Iterable[Policy]) -> None:
+    """Read the secrets that the calls of policies that enforce have in their headers, and no others."""
+    calls = [p.action for p in policies if p.mode == "enforce" and isinstance(p.action, HttpAction)]
+    names = sorted({name for call in calls for name in call.secrets})
+    if names:
+        arns = [_secret_arn(name) for name in names]
+        iam.Grant.add_to_principal(grantee=worker, actions=[*READ_SECRET], resource_arns=arns)
+        review.accept_wildcards(worker, arns, "Secrets Manager adds six characters to a secret's name.")
+
+
+def _secret_arn(name: str) -> str:
+    return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{name}-??????"
 
 
 class Sources:
@@ -103,6 +129,11 @@ class Sources:
     def tables(self) -> Tables:
         """The tables among them."""
         return self._tables
+
+    @property
+    def archive(self) -> bool:
+        """Whether any of them writes records to evidence."""
+        return any(policy.does == "archive" for policy in self._all)
 
     def grant_plan(self, discovery: iam.IRole) -> None:
         """List what may be planned, and tell whether the bucket is versioned. Nothing of it can delete."""

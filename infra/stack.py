@@ -21,7 +21,7 @@ from infra.key import Key, grant_look
 from infra.ledger import Ledger
 from infra.queue import FailureQueue, JobsQueue
 from infra.schedules import Schedules
-from infra.sources import Sources
+from infra.sources import Sources, grant_secrets
 
 
 class SextonStack(Stack):
@@ -37,6 +37,7 @@ class SextonStack(Stack):
     ) -> None:
         super().__init__(scope, settings.stack_name, description="Sexton: retention that can be proven.")
         self._settings = settings
+        self._policies = policies
         self._receives = config.max_receive_count(p.limits.max_attempts for p in policies)
         key = Key(self, "Key", arn=settings.kms_key_arn)
         self.ledger = Ledger(self, "Ledger", key=key)
@@ -136,9 +137,10 @@ class SextonStack(Stack):
         self.queue.let_only(discovery)
 
         self.ledger.grant_work(worker)
-        self.evidence.grant_work(worker)
+        self.evidence.grant_work(worker, archives=sources.enforced.archive)
         sources.grant_observe(worker)
         sources.enforced.grant_remove(worker)
+        grant_secrets(worker, self._policies)
 
         self.ledger.grant_keep(reconciler)
         self.evidence.grant_reconcile(reconciler)

@@ -1,6 +1,6 @@
-"""The worker as two rehearsals put it into the function for a moment: it fails at canaries that ask for it.
+"""The worker as two rehearsals put it into the function for a moment: it fails at decoys that ask for it.
 
-Nothing leads here but a change of the function's configuration, and no object but a rehearsal's canary is touched
+Nothing leads here but a change of the function's configuration, and no object but a rehearsal's decoy is touched
 by its faults.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from sexton.aws.edge import wired
 from sexton.aws.logs import raising_redacted
-from sexton.canary import FaultyTarget
+from sexton.decoy import FaultyTarget
 from sexton.grants import WORKER
 from sexton.policy import Policy
 from sexton.run import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, StrictBool, StrictInt, StrictStr, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
 
 from sexton.endpoint_action import HttpAction
 from sexton.problem import refused
@@ -17,7 +17,10 @@ Word = Literal["expire", "purge", "abort", "delete", "archive"]
 WORD = "word"
 
 # What each kind of source can have done to its items.
-FITTING = {"s3": ("expire", "purge"), "s3_uploads": ("abort",), "dynamodb": ("delete", "http")}
+FITTING = {"s3": ("expire", "purge"), "s3_uploads": ("abort",), "dynamodb": ("delete", "archive", "mark", "http")}
+
+LARGEST = 2**53 - 1  # the largest whole number that JSON readers agree on
+MarkText = Annotated[StrictStr, Field(max_length=1024)]
 
 
 class Mark(BaseModel):
@@ -27,7 +30,7 @@ class Mark(BaseModel):
 
     kind: Literal["mark"]
     attribute: Name
-    value: StrictBool | StrictInt | StrictStr
+    value: StrictBool | Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)] | MarkText
 
 
 MAPPINGS: Mapping[str, type[BaseModel]] = {"mark": Mark, "http": HttpAction}  # by their `kind`
@@ -71,4 +74,35 @@ def check_action(action: Word | Mark | HttpAction, source: S3Source | RecordSour
     if name_of(action) not in fitting:
         what = "noncurrent versions" if noncurrent else f"source kind {source.kind}"
         raise refused(f"action {name_of(action)} is not for {what}", " or ".join(fitting))
+    if isinstance(source, RecordSource) and source.elsewhere and action == "archive":
+        what = f"action archive takes a transaction with the ledger, and {source.place} lies elsewhere"
+        raise refused(what, "action: delete, or a table beside the ledger")
+    if isinstance(action, Mark) and isinstance(source, RecordSource):
+        _refuse_mark(action, source)
+    if action == "archive" and isinstance(source, RecordSource) and source.version_attribute is None:
+        what = "without source.version_attribute nothing tells whether what goes is what was archived"
+        raise refused(what, "version_attribute: what the application changes with each write", at="..source")
     return action
+
+
+def _refuse_mark(mark: Mark, source: RecordSource) -> None:
+    """Raise PydanticCustomError where a mark would change what records are judged by."""
+    if mark.attribute in source.guarded:
+        raise refused(
+            f"{mark.attribute} is what a record is judged by, so a mark would change which are found",
+            "an attribute that neither timestamp, filter nor version_attribute names",
+            at="attribute",
+        )
+
+
+def taken_back_by(action: Word | Mark | HttpAction) -> str:
+    """The `recovery` under which an undo takes back what the action does; empty where none does."""
+    return {"expire": "versioning", "archive": "archive"}.get(name_of(action), "")
+
+
+def check_recovery(recovery: str | None, action: Word | Mark | HttpAction) -> None:
+    """Raise PydanticCustomError where nothing stands behind what is to be taken back."""
+    if recovery in ("versioning", "archive") and recovery != taken_back_by(action):
+        behind = "version" if recovery == "versioning" else "archive"
+        what = f"what action {name_of(action)} removes has no {behind} behind it that could come back"
+        raise refused(what, f"recovery: {'archive, ' if action == 'archive' else ''}backup or none")

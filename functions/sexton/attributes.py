@@ -43,6 +43,13 @@ def number(value: Attribute | None) -> Decimal | None:
     return found if found.is_finite() else None
 
 
+def typed(value: str | int | bool) -> dict[str, Any]:
+    """A text, whole number or truth value as an attribute."""
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    return {"N": str(value)} if isinstance(value, int) else {"S": value}
+
+
 def matches(value: Attribute | None, wanted: str | int | bool) -> bool:
     """Whether an attribute is this text, whole number, or truth value, and of that type."""
     if isinstance(wanted, bool):

@@ -8,7 +8,7 @@ from typing import Protocol
 from sexton.ports import DeadLetters
 
 
-class Canaries(Protocol):
+class Decoys(Protocol):
     """Objects of a bucket, put and read under the rights of who rehearses. Each may raise CallFailed."""
 
     def put(self, bucket: str, key: str, content: bytes) -> None:
@@ -45,6 +45,6 @@ class WorkerFunction(Protocol):
 class Backstage:
     """All three of one stack."""
 
-    canaries: Canaries
+    decoys: Decoys
     queue: JobsQueue
     worker: WorkerFunction

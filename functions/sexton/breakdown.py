@@ -14,7 +14,7 @@ from sexton.cohort_counts import PlannedCohorts
 from sexton.cohorts import Cohorts
 from sexton.decision import date_of
 from sexton.histogram import Ages, Tally
-from sexton.item import Item
+from sexton.item import RECORD, Item
 from sexton.outcome import ABSENT_AFTER_ATTEMPT, Ending
 from sexton.policy import Policy
 from sexton.prices import ClassRule, list_prices
@@ -99,7 +99,7 @@ class Breakdown:
         self.cohorts.add(item, (name, item.storage_class))
         self.ages.add(self.dated(item), item.size)
         space = _space(name, marked)
-        if space is not None:
+        if space is not None and item.storage_class != RECORD:  # a record is in no storage class of S3, nor its price
             self._stored(item.storage_class, space).add(item, self.rules.get(item.storage_class, _NO_RULE), at)
 
     def ended(self, item: Item, name: str, fields: Mapping[str, object], closed_at: datetime) -> None:

@@ -220,6 +220,19 @@ def plan_cohorts(run: RunArgument, as_json: Json = False, stack: Stack = "Sexton
     cli_cohorts.of_plan(connect(stack), run, as_json=as_json)
 
 
+@plan_app.command("reported")
+def plan_reported(
+    run: RunArgument,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many items.")] = None,
+    as_json: Json = False,
+    stack: Stack = "Sexton",
+) -> None:
+    """Write what a run only reports, since its cohort is no canary, item by item."""
+    from sexton import cli_cohorts
+
+    cli_cohorts.reported_only(connect(stack), run, limit=limit, as_json=as_json)
+
+
 @app.command("explain")
 def explain(
     address: Annotated[str, typer.Argument(metavar="S3://BUCKET/KEY", help="The object's address.")],

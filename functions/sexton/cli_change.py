@@ -151,7 +151,7 @@ def _preview(deployment: Deployment, run: str, *, as_json: bool) -> None:
     from sexton.cli_output import put, put_json
     from sexton.previewing import Previewing
 
-    ports = deployment.ledger, deployment.evidence, deployment.bucket, deployment.clock
+    ports = deployment.ledger, deployment.evidence, deployment.stores, deployment.clock
     found = Previewing(*ports).preview(run)
     if as_json:
         put_json(found)

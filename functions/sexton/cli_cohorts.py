@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from sexton import by_cohort, plan, showing_cohorts
+import typer
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from sexton import by_cohort, plan, reading_reported, showing_cohorts
 from sexton.by_cohort import ENDINGS, ByCohort, OthersByCohort, RunByCohort
-from sexton.cli_output import put, put_json, say, table
+from sexton.cli_errors import trouble
+from sexton.cli_output import put, put_json, say, stream_json, table
+from sexton.cohort import name_of
 from sexton.deployment import Deployment
 from sexton.errors import EvidenceAltered
+from sexton.escaping import escaped
+from sexton.item import Item, rfc3339
 from sexton.plan import NoPlan
+from sexton.reading import kept_policy
 from sexton.report import readable_bytes
 from sexton.showing import RunView
 
@@ -42,6 +51,53 @@ def of_plan(deployment: Deployment, run_id: str, *, as_json: bool) -> None:
         put([lines(found)])
     else:
         say("its policy names no cohorts")
+
+
+class ReportedItem(BaseModel):
+    """One item that had its time, and is left alone because its cohort is no canary."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cohort: str
+    key: str
+    size: int
+    storage_class: str
+    last_modified: AwareDatetime | None
+    version_id: str | None
+
+
+def reported_only(deployment: Deployment, run_id: str, *, limit: int | None, as_json: bool) -> None:
+    """Write what a plan only reports, until a file is not what was written: then exit 1. Raises NoPlan."""
+    planned = plan.read(deployment.evidence, run_id)
+    policy = kept_policy(deployment.evidence, planned.policy, planned.policy_version)
+    written = planned.cohorts.reported if planned.cohorts else None
+    named = name_of(policy.cohort) if policy.cohort else lambda _: ""
+    found = (_reported(named(item), item) for item in reading_reported.items(deployment.evidence, run_id, written))
+    shown = islice(found, limit)
+    try:
+        stream_json(shown) if as_json else _write_lines(shown)
+    except EvidenceAltered as error:
+        # What stands on stdout is a document without its end, which no reader takes for the whole.
+        trouble(error).tell(as_json=as_json, data_begun=True)
+        raise typer.Exit(1) from error
+
+
+def _reported(cohort: str, item: Item) -> ReportedItem:
+    return ReportedItem(
+        cohort=cohort,
+        key=item.key,
+        size=item.size,
+        storage_class=item.storage_class,
+        last_modified=item.last_modified,
+        version_id=item.version_id,
+    )
+
+
+def _write_lines(items: Iterable[ReportedItem]) -> None:
+    for item in items:
+        at = rfc3339(item.last_modified) if item.last_modified else "-"
+        texts = (escaped(text) for text in (item.cohort, item.key, item.version_id or ""))
+        print(f"{at}  {item.size:>12,}  {'  '.join(texts)}".rstrip())
 
 
 def lines(found: RunByCohort) -> RenderableType:

@@ -16,11 +16,12 @@ from sexton.cli_tables import when
 from sexton.deployment import Deployment
 from sexton.errors import SextonError, UnknownRun
 from sexton.escaping import escaped
+from sexton.item import RECORD
 from sexton.ledger import parsed
 from sexton.money import Money, in_words
 from sexton.plan import PlannedItem
 from sexton.reading import policy_of
-from sexton.report_html import MARKERS, origin, sentences
+from sexton.report_html import MARKERS, NO_PRICE, origin, sentences
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,6 +61,9 @@ def money(deployment: Deployment, run_id: str, *, as_json: bool) -> None:
     if as_json:
         put_json({"run_id": run_id, **worth.to_fields()})
         return
+    if not policy.of_bucket:
+        put([NO_PRICE])
+        return
     put([*_money_table(worth), *sentences(worth), f"In {worth.region}. {origin(worth)}"])
 
 
@@ -93,7 +97,8 @@ def _columns(item: PlannedItem) -> Iterator[str]:
     yield f"{item.part}:{item.index:04d}"
     yield cell(when(item.last_modified))
     yield f"{item.size:>12,}"
-    yield escaped("delete marker" if item.is_marker else item.storage_class)
+    record = item.storage_class == RECORD
+    yield escaped("delete marker" if item.is_marker else "record" if record else item.storage_class)
     yield escaped(item.key)
     if item.version_id is not None:
         yield escaped(item.version_id)

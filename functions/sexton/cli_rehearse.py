@@ -48,7 +48,7 @@ def rehearse(
     as_json: Json = False,
     stack: Stack = "Sexton",
 ) -> None:
-    """Provoke what can go wrong, on canaries of its own, and see that nothing is lost. Exit 1 if anything failed."""
+    """Provoke what can go wrong, on decoys of its own, and see that nothing is lost. Exit 1 if anything failed."""
     from datetime import timedelta
     from uuid import uuid4
 
@@ -106,7 +106,7 @@ def _table(found: Rehearsals) -> Iterator[RenderableType]:
 def _left_behind(found: Rehearsals | Tidied) -> Iterator[str]:
     left = found.everything_left
     if not left:
-        yield "Everything was put back: no canary, pause, hold or open run is left, and the worker has its own handler."
+        yield "Everything was put back: no decoy, pause, hold or open run is left, and the worker has its own handler."
         return
     yield "LEFT BEHIND:"
     yield from map(harmless, left)

@@ -7,14 +7,14 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from sexton import cli_cohorts
+from sexton import cli_cohorts, naming
 from sexton.cli_output import facts, many, table
 from sexton.dead_letters import DeadLetter
 from sexton.decision import REPORT_ONLY
 from sexton.explaining import Explanation
 from sexton.explaining import Verdict as PolicyVerdict
 from sexton.fate import Fate, SeenItem
-from sexton.item import rfc3339
+from sexton.item import RECORD, rfc3339
 from sexton.missed import Missed, Why
 from sexton.outcome import Ending
 from sexton.report import readable_bytes
@@ -111,7 +111,7 @@ def _count_rows(view: RunView) -> Iterator[tuple[object, ...]]:
     yield "scanned", view.scanned, reasons(view.scanned_by)
     in_jobs = f"{readable_bytes(view.planned_bytes)} in {many(view.jobs, 'job')}: {reasons(view.jobs_by_state)}"
     yield "planned", view.planned, in_jobs if view.jobs else ""
-    yield _ending(Ending.DELETED, view.undoes), view.deleted, unproven
+    yield naming.ending(Ending.DELETED, view.undoes, view.action), view.deleted, unproven
     yield "skipped", sum(view.skipped.values()), reasons(view.skipped)
     yield "dead", sum(view.dead.values()), reasons(view.dead)
     yield "cancelled", view.cancelled, ""
@@ -136,10 +136,12 @@ def explanation(found: Explanation) -> Iterator[RenderableType]:
         yield facts(_fate_facts(fate))
         yield ""
     if found.policies:
-        headers = ("policy", "mode", "would now", "because", "cutoff", "version")
-        columns = len(headers) if any(verdict.version_id for verdict in found.policies) else len(headers) - 1
-        rows = ((p.policy, p.mode, _would(p), p.reason, when(p.cutoff), p.version_id) for p in found.policies)
-        yield table(headers[:columns], (row[:columns] for row in rows))
+        headers, rows = ["policy", "mode", "would now", "because", "cutoff"], [_verdict_row(p) for p in found.policies]
+        for name in ("cohort", "version_id"):  # of most policies no item has any
+            if any(getattr(p, name) for p in found.policies):
+                headers.append(name.removesuffix("_id"))
+                rows = [(*row, getattr(p, name)) for row, p in zip(rows, found.policies, strict=True)]
+        yield table(tuple(headers), rows)
     else:
         yield f"No deployed policy is about this {'table' if found.table else 'bucket'}."
 
@@ -148,6 +150,10 @@ def _there(found: Explanation, now: SeenItem) -> str:
     if found.table:
         return f"a record, due {when(now.last_modified)}" if now.last_modified else "a record with no readable deadline"
     return f"{readable_bytes(now.size)}, {now.storage_class}, last modified {when(now.last_modified)}"
+
+
+def _verdict_row(said: PolicyVerdict) -> tuple[object, ...]:
+    return said.policy, said.mode, _would(said), said.reason, when(said.cutoff)
 
 
 def _would(said: PolicyVerdict) -> str:
@@ -159,11 +165,11 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
     planned = fate.planned
     yield "run", f"{fate.run_id} ({fate.mode}, {fate.run_state})"
     yield "undoes", fate.undoes
-    outcome = _ending(fate.outcome, fate.undoes)
+    outcome = fate.effect or naming.ending(fate.outcome, fate.undoes, "")
     yield "outcome", f"{outcome}: {fate.reason}" if fate.reason else outcome
     yield "when", when(fate.at)
     yield "planned as", _as_planned(planned)
-    yield "version", planned.version_id
+    yield "version", None if planned.storage_class == RECORD else planned.version_id
     yield "noncurrent since", when(planned.noncurrent_since)
     yield "cutoff", when(fate.cutoff)
     if fate.observed:
@@ -171,6 +177,7 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
     if fate.unproven:
         yield "proof", "none: it was gone after an attempt that left no record"
     yield "delete marker", fate.marker_version_id
+    yield "archived in", fate.archive
     attempts = "its row has left the ledger" if fate.attempts is None else many(fate.attempts, "attempt")
     yield "job", f"{fate.job_id}, {attempts}"
     for failed in fate.history:
@@ -180,6 +187,8 @@ def _fate_facts(fate: Fate) -> Iterator[tuple[str, object]]:
 
 
 def _as_planned(planned: SeenItem) -> str:
+    if planned.storage_class == RECORD:
+        return f"a record, due {when(planned.last_modified) or planned.version_id or 'at no readable time'}"
     what = "delete marker" if planned.is_marker else f"{readable_bytes(planned.size)}, ETag {planned.etag}"
     return f"{what}, last modified {when(planned.last_modified)}"
 
@@ -296,17 +305,12 @@ def verdict(found: Verdict) -> Iterator[RenderableType]:
             ("plan digest", found.digest),
             ("plan", f"{many(found.planned, 'item')} in {many(found.parts, 'part')}"),
             ("books", books),
-            *((_ending(name, found.undoes), _counted(count)) for name, count in found.counts.items()),
+            *((naming.ending(name, found.undoes, ""), _counted(count)) for name, count in found.counts.items()),
         )
     )
     if found.differences:
         yield ""
         yield table(("what differs",), ((difference,) for difference in found.differences))
-
-
-def _ending(name: str, undoes: str | None) -> str:
-    """How an ending is called: what an undo deletes are delete markers, so that objects are restored."""
-    return name.replace(Ending.DELETED, "restored") if undoes else name
 
 
 def _counted(count: object) -> object:

@@ -165,6 +165,7 @@ class Closing:
             "scheduled_time": rfc3339(run.scheduled_time),
             "cutoff": rfc3339(run.cutoff),
             "mode": run.mode,
+            "action": run.action,
             "started_by": run.started_by,
             "undoes": run.undoes,
             "covers": [rfc3339(at) for at in run.covers],

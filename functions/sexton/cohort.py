@@ -168,10 +168,18 @@ def _by_attribute(attribute: str, read: Callable[[str], str]) -> NameOf:
     """What a record was judged by is its etag, and what names it its key; the attribute is in one of them."""
 
     def named(item: Item) -> str:
-        value = attributes.parse(item.etag).get(attribute) or attributes.parse(item.key).get(attribute)
+        value = _attributes(item.etag).get(attribute) or _attributes(item.key).get(attribute)
         return _bounded(read(_text(value)))
 
     return named
+
+
+def _attributes(text: str) -> attributes.Attributes:
+    """None where it holds none, as the etag of what an undo puts back."""
+    try:
+        return attributes.parse(text)
+    except ValueError:
+        return {}
 
 
 def _text(value: Any) -> str:

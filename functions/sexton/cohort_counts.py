@@ -17,6 +17,7 @@ from sexton.errors import EvidenceAltered
 from sexton.item import Item
 from sexton.policy import Policy
 from sexton.ports import Evidence
+from sexton.reported import Reported, ReportedItems
 from sexton.run import Run
 
 MOST_COUNTED = 5_000  # cohorts with counts of their own: in memory, and in a file that each part comes with
@@ -85,12 +86,16 @@ class OtherCohorts(BaseModel):
 
 
 class PlannedCohorts(BaseModel):
-    """A plan's cohorts, the largest by what is due of them; the policy's canaries always have lines."""
+    """A plan's cohorts, the largest by what is due of them; the policy's canaries always have lines.
+
+    `reported` finds what is due of all others, item by item.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     largest: tuple[CohortLine, ...]
     others: OtherCohorts | None
+    reported: Reported | None = None
 
 
 @dataclass
@@ -106,6 +111,7 @@ class CohortCounts:
     most: int = MOST_COUNTED
     counts: dict[str, Count] = field(default_factory=dict)
     others: Count = field(default_factory=Count)
+    reported: ReportedItems = field(default_factory=ReportedItems)
     _text: int = 0
 
     def __post_init__(self) -> None:
@@ -135,6 +141,8 @@ class CohortCounts:
         name = self.named(item)
         count = self.counts.get(name)
         (count if count is not None else self._begin(name)).add(item.size, decision)
+        if decision is REPORT_ONLY:
+            self.reported.pending.append(item)
 
     def _begin(self, name: str) -> Count:
         if len(self.counts) - len(self.canaries) >= self.most or self._text + len(name) > MOST_TEXT:
@@ -167,6 +175,7 @@ class CohortCounts:
         return PlannedCohorts(
             largest=tuple(CohortLine(cohort=name, **_fields(self.counts[name])) for name in named),
             others=self._together(len(rest), all_others),
+            reported=self.reported.written,
         )
 
     def _together(self, cohorts: int, count: Count) -> OtherCohorts | None:
@@ -182,7 +191,11 @@ class CohortCounts:
         return sorted(names, key=size)
 
     def keep(self, evidence: Evidence, run_id: str, kept: str | None) -> str:
-        """Write what was counted, unless that is what `kept` says; its hash, by which it is found again."""
+        """Write what was counted, unless that is what `kept` says; its hash, by which it is found again.
+
+        What is only reported is written before.
+        """
+        self.reported.keep(evidence, run_id)
         text = self._to_json()
         sha256 = hashlib.sha256(text).hexdigest()
         if sha256 != kept:
@@ -200,11 +213,15 @@ class CohortCounts:
         fields = json.loads(text)
         self.counts = {name: Count(*numbers) for name, numbers in fields["cohorts"].items()}
         self.others = Count(*fields["others"])
+        reported = fields["reported"]
+        self.reported = ReportedItems(Reported(files=reported[0], last=reported[1]) if reported else None)
         self._text = sum(len(name) for name in self.counts.keys() - self.canaries)
 
     def _to_json(self) -> bytes:
         cohorts = {name: astuple(self.counts[name]) for name in sorted(self.counts)}
-        fields = {"schema": 1, "cohorts": cohorts, "others": astuple(self.others)}
+        written = self.reported.written
+        reported = [written.files, written.last] if written else None
+        fields = {"schema": 1, "cohorts": cohorts, "others": astuple(self.others), "reported": reported}
         return json.dumps(fields, separators=(",", ":")).encode("ascii")
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from sexton import attributes
+from sexton.action import Mark
 from sexton.cohort import Canary, NameOf, name_of
 from sexton.item import Item
 from sexton.key_date import KeyDate, TagDate
@@ -32,6 +33,9 @@ Reason = Literal[
     "placed",
     "nothing_behind",
     "report_only",
+    "marked",
+    "archived",
+    "key_in_use",
 ]
 
 
@@ -61,6 +65,9 @@ NULL_VERSION = Decision("keep", "null_version")
 DELETE_MARKER = Decision("keep", "delete_marker")
 PLACED = Decision("remove", "placed")  # of an undo: a delete marker that the undone run placed
 NOTHING_BEHIND = Decision("keep", "nothing_behind")  # of an undo: no object would come back
+ARCHIVED = Decision("remove", "archived")  # of an undo: a record that the undone run archived
+KEY_IN_USE = Decision("keep", "key_in_use")  # of an undo: another record has its key
+MARKED = Decision("keep", "marked")  # it has had its time, and bears the mark already
 REPORT_ONLY = Decision("keep", "report_only")  # it had its time, and is of no cohort that the canary names
 
 Judge = Callable[[Item], Decision]
@@ -86,6 +93,8 @@ def judge(policy: Policy, cutoff: datetime) -> Judge:
         if isinstance(policy.source, RecordSource)
         else _object_judge(policy, cutoff)
     )
+    if isinstance(policy.action, Mark):
+        judged = _unmarked_judge(policy.action, judged)
     return _canary_judge(policy.canary, name_of(policy.cohort), judged) if policy.canary and policy.cohort else judged
 
 
@@ -128,6 +137,19 @@ def _record_judge(source: RecordSource, cutoff: datetime) -> Judge:
         if item.last_modified is None:
             return UNREADABLE
         return EXPIRED if item.last_modified < cutoff else YOUNGER
+
+    return judged
+
+
+def _unmarked_judge(mark: Mark, by_rest: Judge) -> Judge:
+    """A record that bears the mark already is left alone: marking it again would write, and say nothing new."""
+
+    def judged(item: Item) -> Decision:
+        decision = by_rest(item)
+        if decision.action != "remove":
+            return decision
+        marked = attributes.matches(attributes.parse(item.etag).get(mark.attribute), mark.value)
+        return MARKED if marked else decision
 
     return judged
 

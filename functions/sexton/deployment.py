@@ -66,7 +66,7 @@ class Deployment:
     @property
     def stores(self) -> Stores:
         """Where items lie."""
-        return Stores(self.bucket, self.records)
+        return Stores(self.bucket, self.records, self.evidence)
 
     @property
     def preview(self) -> ReplayPreview:

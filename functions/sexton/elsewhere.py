@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pydantic_core import PydanticCustomError
 
+from sexton.errors import SourceRefused
 from sexton.problem import refused
 
 ROLE_RULE = "the role's whole ARN, such as arn:aws:iam::210987654321:role/sexton-reminders"
@@ -17,6 +18,7 @@ REGION_RULE = "a region's name, such as eu-west-1"
 EXTERNAL_ID_RULE = "2 to 1224 of letters, digits and + = , . @ : / _ -"
 LONGEST_SESSION = 64  # characters of a role session's name
 SESSION = "sexton"  # what each of them begins with
+BY_HAND = "person"  # in place of a function, where somebody looks by the command line
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +98,19 @@ def contradiction(account: str | None, region: str | None, role_arn: str | None)
     if region is None:
         return refused("a table behind a role needs its region, too", f"region: {REGION_RULE}")
     return None
+
+
+def refuse_own(table: str, place: Elsewhere | None, region: str, account: str) -> None:
+    """Raise SourceRefused where the stack's own is called elsewhere, by the stack's region and account.
+
+    The same table under two addresses would escape the holds on one of them.
+    """
+    if place is None:
+        return
+    if place.account is None and place.region == region:
+        why, instead = f"region {region} is the stack's own", "write no source.region"
+    elif place.account == account:
+        why, instead = f"{place.role_arn} is a role of the stack's own account", "write no source.role_arn"
+    else:
+        return
+    raise SourceRefused("not_elsewhere", f"table {table}: {why}; {instead}, and start a new run")

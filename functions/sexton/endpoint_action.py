@@ -155,6 +155,11 @@ class HttpAction(BaseModel):
         return fields_of(self.url)
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets that it needs, each once."""
+        return tuple(sorted(set(self.headers.values())))
+
+    @property
     def pause(self) -> timedelta:
         """From one call of a worker to the next."""
         return timedelta(seconds=1 / self.rate)

@@ -10,6 +10,7 @@ from functools import partial
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from sexton import archive, attributes, part, plan
+from sexton.cohort import name_of
 from sexton.decision import Decision, judge
 from sexton.errors import CallFailed, Failure, Refused
 from sexton.fate import OPEN, PLANNED, Attempted, Fate, Implied, SeenItem
@@ -39,7 +40,7 @@ class BadAddress(Refused):
 class Verdict(BaseModel):
     """What one deployed policy says of the object now, or of one version or incomplete upload of its key.
 
-    `action` is remove or keep; `unknown` where it cannot be looked at.
+    `action` is remove or keep; `unknown` where it cannot be looked at. `cohort` is whose it is by that policy.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,6 +52,7 @@ class Verdict(BaseModel):
     action: str
     reason: str
     version_id: str | None = None
+    cohort: str | None = None
 
 
 class Explanation(BaseModel):
@@ -218,8 +220,10 @@ class Explaining:
         except CallFailed as unseen:
             yield verdict(action="unknown", reason=unseen.failure.code)
             return
+        cohort_of = name_of(policy.cohort) if policy.cohort else lambda _: None
         for item, decision in judged:
-            yield verdict(action=decision.action, reason=decision.reason, version_id=item.version_id)
+            said = verdict(action=decision.action, reason=decision.reason, cohort=cohort_of(item))
+            yield said.model_copy(update={"version_id": item.version_id})
         if not judged:
             yield verdict(action="keep", reason="absent")
 

@@ -80,7 +80,8 @@ class Fate(BaseModel):
 
     `outcome` is deleted, skipped, dead or cancelled; `open` while there is none, `planned` while the run waits for a
     person. `observed` is the last look before the outcome, where it was not what had been planned. `attempts` is None
-    where the job's row has left the ledger. Of an undo (`undoes`) what is `deleted` is a delete marker.
+    where the job's row has left the ledger. Of an undo (`undoes`) what is `deleted` is a delete marker. `effect` and
+    `archive` are an outcome's.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -102,6 +103,8 @@ class Fate(BaseModel):
     unproven: bool
     observed: dict[str, Any] | None
     marker_version_id: str | None
+    effect: str | None = None
+    archive: str | None = None
     attempts: int | None = None
     history: tuple[Attempted, ...] = ()
     summary: str | None = None
@@ -125,5 +128,7 @@ class Fate(BaseModel):
             "unproven": bool(recorded.get("unproven")),
             "observed": recorded.get("observed"),
             "marker_version_id": recorded.get("marker_version_id"),
+            "effect": recorded.get("effect"),
+            "archive": recorded.get("archive"),
         }
         return Fate(**fields, **more)

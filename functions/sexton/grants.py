@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sexton.action import is_call
 from sexton.elsewhere import session_name
+from sexton.endpoint_action import HttpAction
 from sexton.policy import Policy
+from sexton.record_changes import CHANGING, changes_by_table, of_policy
 from sexton.record_source import RecordSource
 
 DISCOVERY, WORKER, RECONCILER = "discovery", "worker", "reconciler"
@@ -21,6 +24,7 @@ USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 READ_LOCKS = ("s3:GetObjectVersion", "s3:GetObjectRetention", "s3:GetObjectLegalHold")
 WRITE_ROWS = ("dynamodb:UpdateItem",)
 ASSUME = ("sts:AssumeRole",)
+READ_SECRET = ("secretsmanager:GetSecretValue",)
 # Of a customer's key that a table is encrypted with: DynamoDB uses it in the name of whoever reads, or writes.
 READ_TABLE_KEY = ("kms:Decrypt", "kms:DescribeKey")
 WRITE_TABLE_KEY = (
@@ -51,6 +55,11 @@ class Arns:
             region, account = place.region, place.account or account
         return f"arn:{partition}:{service}:{region}:{account}:table/{source.table}"
 
+    def secret(self, name: str) -> str:
+        """Of a secret in the account and region of the ledger; Secrets Manager adds six characters to each name."""
+        _, partition, _, region, account, _ = self.ledger.split(":", 5)
+        return f"arn:{partition}:secretsmanager:{region}:{account}:secret:{name}-AbCdEf"
+
     def bucket(self, name: str) -> str:
         """Of a policy's bucket: it lies in the partition of the evidence."""
         return f"{self.evidence.rpartition(':')[0]}:{name}"
@@ -70,12 +79,16 @@ def needed(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     """What the functions cannot do without."""
     yield from _of_ledger(arns)
     yield from _of_evidence(arns)
+    if any(policy.does == "archive" and policy.mode == "enforce" for policy in policies):
+        yield Grant(WORKER, ("s3:GetObject", "s3:PutObject"), f"{arns.evidence}/archived/{EXAMPLE}")
     yield Grant(DISCOVERY, ("sqs:SendMessage",), arns.jobs)
     yield Grant(WORKER, ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"), arns.jobs)
     yield Grant(RECONCILER, ("lambda:InvokeFunction",), arns.discovery)
     yield from _of_key(arns)
     for policy in policies:
         yield from of_source(arns, policy)
+        yield from _of_calls(arns, policy)
+        yield from _of_secrets(arns, policy)
 
 
 def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
@@ -83,12 +96,19 @@ def excessive(arns: Arns, policies: Sequence[Policy]) -> Iterator[Grant]:
     for function in FUNCTIONS:
         yield Grant(function, ("dynamodb:DeleteItem",), arns.ledger)
         yield Grant(function, ("s3:DeleteObject", "s3:DeleteObjectVersion"), f"{arns.evidence}/plans/{EXAMPLE}")
+    for function in (DISCOVERY, RECONCILER):
+        yield Grant(function, ("s3:GetObject",), f"{arns.evidence}/archived/{EXAMPLE}")
     yield Grant(WORKER, ("sqs:SendMessage",), arns.jobs)
+    for function in FUNCTIONS:
+        yield Grant(function, READ_SECRET, arns.secret(f"sexton/{EXAMPLE}"))
+    for grant in (each for policy in policies for each in _of_secrets(arns, policy)):
+        yield from (Grant(function, READ_SECRET, grant.resource) for function in (DISCOVERY, RECONCILER))
     for policy in policies:
         if isinstance(policy.source, RecordSource):
-            changing = ("dynamodb:DeleteItem", "dynamodb:UpdateItem", "dynamodb:PutItem")
-            yield from (Grant(each, changing, arns.table(policy.source)) for each in (DISCOVERY, RECONCILER))
-            yield Grant(WORKER, changing[1:], arns.table(policy.source))
+            yield from (Grant(each, CHANGING, arns.table(policy.source)) for each in (DISCOVERY, RECONCILER))
+            table = arns.table(policy.source)
+            rest = tuple(each for each in CHANGING if each not in changes_by_table(policies, arns.table)[table])
+            yield Grant(WORKER, rest, table)
             yield from _borrowed_names(policy.source)
             continue
         for prefix in policy.s3.prefixes:
@@ -133,6 +153,19 @@ def _of_evidence(arns: Arns) -> Iterator[Grant]:
                 yield Grant(function, actions, f"{arns.evidence}/{folder}/{EXAMPLE}")
 
 
+def _of_calls(arns: Arns, policy: Policy) -> Iterator[Grant]:
+    """A call can lose its reply wherever the table lies: somebody must look what became of the record."""
+    called = policy.mode == "enforce" and is_call(policy.action)
+    if called and isinstance(policy.source, RecordSource) and not policy.source.role_arn:
+        yield Grant(RECONCILER, ("dynamodb:BatchGetItem",), arns.table(policy.source))
+
+
+def _of_secrets(arns: Arns, policy: Policy) -> Iterator[Grant]:
+    """The secrets that the headers of a policy's calls have for values."""
+    if policy.mode == "enforce" and isinstance(policy.action, HttpAction):
+        yield from (Grant(WORKER, READ_SECRET, arns.secret(name)) for name in policy.action.secrets)
+
+
 def of_source(arns: Arns, policy: Policy) -> Iterator[Grant]:
     """What a policy takes on its bucket or table."""
     if isinstance(policy.source, RecordSource):
@@ -140,20 +173,23 @@ def of_source(arns: Arns, policy: Policy) -> Iterator[Grant]:
         if place and place.role_arn:
             yield from of_role(place.role_arn, enforced=policy.mode == "enforce")
         else:
-            yield from of_table(arns.table(policy.source), policy.source, policy.mode == "enforce")
+            changing = of_policy(policy)
+            yield from of_table(arns.table(policy.source), policy.source, policy.mode == "enforce", changing)
     else:
         yield from of_bucket(arns.bucket(policy.source.bucket), policy)
 
 
-def of_table(table: str, source: RecordSource, enforced: bool) -> Iterator[Grant]:
-    """What a policy takes on its table, whose ARN is given."""
+def of_table(
+    table: str, source: RecordSource, enforced: bool, changing: Sequence[str] = ("dynamodb:DeleteItem",)
+) -> Iterator[Grant]:
+    """What a policy takes on its table, whose ARN is given; `changing` is what the worker does to records."""
     yield Grant(DISCOVERY, ("dynamodb:DescribeTable",), table)
     if source.scan:
         yield Grant(DISCOVERY, ("dynamodb:Scan",), table)
     else:
         yield Grant(DISCOVERY, ("dynamodb:Query",), f"{table}/index/{source.index}" if source.index else table)
     if enforced:
-        yield Grant(WORKER, ("dynamodb:BatchGetItem", "dynamodb:DeleteItem"), table)
+        yield Grant(WORKER, ("dynamodb:BatchGetItem", *changing), table)
     if enforced and source.elsewhere:  # a deletion there can lose its reply, and somebody must look what became of it
         yield Grant(RECONCILER, ("dynamodb:BatchGetItem",), table)
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+RECORD = "RECORD"  # stands where an object has its storage class
+
 ItemId = tuple[str, str | None]  # key and version id
 
 

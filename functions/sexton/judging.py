@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sexton.decision import UNREADABLE_TAGS, Decision, Judge
@@ -13,6 +13,7 @@ from sexton.observing import Seen
 from sexton.outcome import (
     ABSENT,
     ABSENT_AFTER_ATTEMPT,
+    CALLED_BEFORE,
     CHANGED,
     CHANGED_AFTER_ATTEMPT,
     HELD,
@@ -81,7 +82,8 @@ def after_removal(
 ) -> Outcome | Failure:
     """The outcome of a removal, or its failure where it has none yet."""
     if isinstance(came, Removed):
-        return _ended(index, planned, Ending.DELETED, at, marker_version_id=came.marker_version_id)
+        done = _ended(index, planned, Ending.DELETED, at, marker_version_id=came.marker_version_id)
+        return replace(done, effect=came.effect)
     if came.reason_class is ReasonClass.GONE:
         return _absent(index, planned, maybe_done, at)
     if came.reason_class is ReasonClass.CHANGED:
@@ -91,14 +93,21 @@ def after_removal(
     return came
 
 
-def removed_with_settlement(index: int, planned: Item, at: datetime) -> Outcome:
-    """It goes in the transaction that records this outcome, or neither happens."""
-    return _ended(index, planned, Ending.DELETED, at)
+def done_with_settlement(
+    index: int, planned: Item, at: datetime, effect: str | None = None, archive: str | None = None
+) -> Outcome:
+    """It is done in the transaction that records this outcome, or neither happens."""
+    return replace(_ended(index, planned, Ending.DELETED, at), effect=effect, archive=archive)
 
 
 def named_before(index: int, planned: Item, at: datetime) -> Outcome:
     """The same record was planned twice: when it is this one's turn it is gone."""
     return _skipped(index, planned, at, ABSENT)
+
+
+def called_before(index: int, planned: Item, at: datetime) -> Outcome:
+    """Another run may have had it done, and a person has not judged that yet: final for this run."""
+    return _skipped(index, planned, at, CALLED_BEFORE)
 
 
 def held(index: int, planned: Item, at: datetime) -> Outcome:

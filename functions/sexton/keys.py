@@ -13,6 +13,16 @@ def cohorts(run_id: str, sha256: str) -> str:
     return f"plans/{run_id}/cohorts-{sha256}.json.gz"
 
 
+def reported(run_id: str, number: int, sha256: str) -> str:
+    """What is due of cohorts that are no canaries: the file of this number and hash."""
+    return f"plans/{run_id}/reported-{number:05d}-{sha256}.ndjson.gz"
+
+
+def archived(run_id: str, sha256: str) -> str:
+    """Whole records that one attempt of a run was about to remove; the key contains their hash."""
+    return f"archived/{run_id}/{sha256}.ndjson.gz"
+
+
 def outcomes(run_id: str, job_id: str, token: str) -> str:
     """What one attempt or observation recorded."""
     return f"outcomes/{run_id}/{job_id}-{token}.ndjson.gz"

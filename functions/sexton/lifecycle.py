@@ -74,6 +74,10 @@ def _obstacles(policy: Policy) -> Iterator[str]:
         yield "mode is report: the policy removes nothing, and a Lifecycle rule would"
     if policy.approval == "always":
         yield "approval is always: a person looks at every run, and nobody looks at a Lifecycle rule's"
+    if policy.canary:
+        yield "canary: a Lifecycle rule begins with everybody"
+    elif policy.cohort and not policy.limits.empty_cohort:
+        yield "cohort: a Lifecycle rule empties whom it may, and asks nobody (limits.empty_cohort is not true)"
     if policy.age_from != "last_modified":
         place = "tag" if isinstance(policy.age_from, TagDate) else "key"
         yield f"age_from is a date in the {place}: a Lifecycle rule counts from the last modification only"

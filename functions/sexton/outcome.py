@@ -28,6 +28,12 @@ ABSENT = "absent"
 CHANGED = "changed"
 LOCKED = "locked"
 HELD = "held"
+CALLED_BEFORE = "called_before"
+
+# What a `deleted` came to where that is not the removal of the item.
+MARKED = "marked"
+ARCHIVED = "archived"  # removed, and kept whole in evidence
+RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,8 @@ class Outcome:
     """One line of an outcome file: item `index` of the part ended so; a version with its id (an upload with its).
 
     Only `deleted` and `skipped` are written; `dead` and `cancelled` are implied by the job's row, so that a
-    replay does not count twice.
+    replay does not count twice. `deleted` says that what the run does was done; `effect` says what that is where it is
+    not the plain removal. `archive` names the file that has the record.
     """
 
     index: int
@@ -47,6 +54,8 @@ class Outcome:
     marker_version_id: str | None = None
     unproven: bool = False
     version_id: str | None = None
+    effect: str | None = None
+    archive: str | None = None
 
     @property
     def name(self) -> str:
@@ -71,6 +80,10 @@ def to_line(outcome: Outcome) -> str:
         fields["marker_version_id"] = outcome.marker_version_id
     if outcome.unproven:
         fields["unproven"] = True
+    if outcome.effect:
+        fields["effect"] = outcome.effect
+    if outcome.archive:
+        fields["archive"] = outcome.archive
     return json.dumps(fields, separators=(",", ":"))
 
 

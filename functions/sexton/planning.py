@@ -68,6 +68,11 @@ class Scan:
             for item in items:
                 self.cohorts.add(item, decision)
 
+    @property
+    def gathered(self) -> bool:
+        """Whether so much is gathered that is only reported that it must be written."""
+        return self.cohorts is not None and self.cohorts.reported.full
+
     def note_unreadable(self, key: str) -> None:
         """Keep the key for the plan's list, as long as that is short: the run's row carries it."""
         if len(self.unreadable) < UNREADABLE_KEPT and sum(map(len, self.unreadable)) + len(key) <= UNREADABLE_TEXT:
@@ -158,9 +163,9 @@ class Planning:
         for job, found in receipts.of_run(self.ledger, self.evidence, str(run.undoes), run.cursor.start_after):
             here = Place(start_after=job.seq)
             scan.seen.update(found.counts)
-            scan.count_all(found.markers, PLACED)
-            if found.markers:
-                scan.pending, scan.span_to_last = [*found.markers], found.span
+            scan.count_all(found.items, PLACED)
+            if found.items:
+                scan.pending, scan.span_to_last = [*found.items], found.span
                 self._flush(run, token, scan, here)
             self._pause_point(run, policy, token, scan, here)
         if scan.seen:
@@ -224,7 +229,7 @@ class Planning:
         if self.time_left() < RESERVE:
             self._flush(run, token, scan, here)
             raise OutOfTime
-        if not scan.pending and now - scan.written_at > PLANNER_LEASE / 3:
+        if scan.gathered or (not scan.pending and now - scan.written_at > PLANNER_LEASE / 3):
             self._flush(run, token, scan, here)
         elif now - scan.written_at > PLANNER_LEASE / 2:
             self._renew(run, token, scan)

@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from sexton.action import Action, check_action, is_call, name_of
+from sexton.action import Action, check_action, check_recovery, is_call, name_of, taken_back_by
 from sexton.cohort import Canary, Cohort, RecordCohort, fitted, refuse_canary, refuse_limits
 from sexton.duration import FixedDuration, to_text
 from sexton.key_date import KeyDate, TagDate
@@ -104,7 +104,7 @@ class Policy(BaseModel):
     short_retention: Annotated[StrictBool, CHECKED] = False
     age_from: Annotated[AgeFrom, CHECKED] = "last_modified"
     action: Annotated[Action, CHECKED] = "expire"
-    recovery: Annotated[Literal["versioning", "backup", "none"] | None, CHECKED] = None
+    recovery: Annotated[Literal["versioning", "archive", "backup", "none"] | None, CHECKED] = None
     limits: Annotated[Limits, CHECKED] = Limits()
     slo: Annotated[FixedDuration, CHECKED] = timedelta(days=1)
     job_size: Annotated[StrictInt, Field(ge=1, le=1000), CHECKED] = 1000
@@ -181,12 +181,7 @@ class Policy(BaseModel):
                 "an enforcing policy must say how a deletion can be taken back",
                 "recovery: versioning, backup or none",
             )
-        action = info.data.get("action", "expire")
-        if action != "expire" and recovery == "versioning":
-            raise refused(
-                f"what action {action} removes has no version behind it that could come back",
-                "recovery: backup or none",
-            )
+        check_recovery(recovery, info.data.get("action", "expire"))
         return recovery
 
     @field_validator("limits")
@@ -279,8 +274,8 @@ class Policy(BaseModel):
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether the worker may take back what runs of it did: remove the delete markers that they placed."""
-        return self.mode == "enforce" and self.action == "expire" and self.recovery == "versioning"
+        """Whether the worker may take back what runs of it did: remove delete markers, or put records back."""
+        return self.mode == "enforce" and taken_back_by(self.action) == self.recovery
 
     @property
     def needs_tags(self) -> bool:

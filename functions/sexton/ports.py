@@ -17,7 +17,7 @@ from sexton.errors import Failure
 from sexton.http_call import HttpAnswer, HttpCall
 from sexton.item import Item, ItemId
 from sexton.record_source import RecordSource
-from sexton.table import Change, Check, Key, Row, Write, Written
+from sexton.table import Change, Check, Delete, Key, Row, Update, Write, Written
 
 Clock = Callable[[], datetime]  # aware, UTC
 Token = Callable[[], str]  # a new unique id each time
@@ -132,9 +132,13 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The store took the removal of one item. `marker_version_id`: of the delete marker it placed."""
+    """The store took the removal of one item. `marker_version_id`: of the delete marker it placed.
+
+    `effect`: what it comes to where it is no plain removal.
+    """
 
     marker_version_id: str | None = None
+    effect: str | None = None
 
 
 class Bucket(Protocol):
@@ -264,7 +268,7 @@ class RecordTable(Protocol):
     def read(self, keys: Sequence[Attributes]) -> Sequence[Record]:
         """The same with all their attributes."""
 
-    def change(self, changes: Sequence[Delete]) -> Sequence[Removed | Failure]:
+    def change(self, changes: Sequence[Delete | Update]) -> Sequence[Removed | Failure]:
         """Change up to CHANGED_AT_ONCE records, each in a call of its own, all at once; what came of each, in order.
 
         Whether a refused one is gone or was changed is told by the store. No call is retried, as with a bucket's.
@@ -315,10 +319,11 @@ class NoEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where items lie: buckets and tables; and what is called for some of them."""
+    """Where items lie: buckets, tables, and evidence with archived records; and what is called for some of them."""
 
     bucket: Buckets
     records: RecordTables
+    evidence: Evidence
     endpoints: Endpoints = field(default_factory=NoEndpoints)
 
 

@@ -12,13 +12,13 @@ from sexton.errors import Failure
 from sexton.item import Item
 from sexton.judging import FreshLook
 from sexton.ledger import Ledger
-from sexton.markers import PlacedMarkers
+from sexton.outcome import RESTORED
 from sexton.policy import Policy
-from sexton.ports import Buckets, Clock, Evidence
+from sexton.ports import Clock, Evidence, Stores
 from sexton.reading import deployed_policies, policy_of
 from sexton.receipts import Receipts
 from sexton.run import Run
-from sexton.targets import judge_of
+from sexton.targets import judge_of, target_of_run
 from sexton.undoing import check, places
 
 SHOWN = 5  # keys of each kind that a preview names
@@ -36,8 +36,8 @@ class Kind(BaseModel):
 class Preview(BaseModel):
     """What an undo would do now. `left` is what it would leave alone, by reason.
 
-    `changed`, `absent` and `nothing_behind` are those of an outcome; `unproven` was gone after an attempt that left no
-    record, so that no marker is known to be the run's; `not_deleted` the run had skipped.
+    `changed`, `absent`, `nothing_behind` and `key_in_use` are those of an outcome; `unproven` was gone after an attempt
+    that left no record, so that no marker is known to be the run's; `not_deleted` the run had skipped.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -67,28 +67,28 @@ class _Counts:
 
 @dataclass(frozen=True)
 class Previewing:
-    """Says what an undo would do, reading only; it looks at every marker as the worker would."""
+    """Says what an undo would do, reading only; it looks at every marker or record as the worker would."""
 
     ledger: Ledger
     evidence: Evidence
-    bucket: Buckets
+    stores: Stores
     clock: Clock
 
     def preview(self, run_id: str) -> Preview:
         """What an undo of the run would bring back now, and what not.
 
-        Raises what `Undoing.undo` does of the run itself and its policy, CallFailed where the bucket cannot be listed,
-        and SourceRefused where the receipts cannot be believed.
+        Raises what `Undoing.undo` does of the run itself and its policy, CallFailed where the bucket or table cannot be
+        read, SourceRefused where the receipts cannot be believed, and EvidenceAltered where an archive cannot.
         """
         run = self.ledger.find(run_id)
         policy = check(run, policy_of(self.evidence, run, None), deployed_policies(self.ledger, self.evidence))
         counts = _Counts()
         for _, found in receipts.of_run(self.ledger, self.evidence, run.run_id):
             self._count(run, policy, found, counts)
-        left = sorted(counts.number.keys() - {receipts.PLACED})
+        left = sorted(counts.number.keys() - {RESTORED})
         return Preview(
             undoes=run.run_id,
-            restored=counts.kind(receipts.PLACED),
+            restored=counts.kind(RESTORED),
             left={name: counts.kind(name) for name in left},
             holds=places(policy),
         )
@@ -96,17 +96,17 @@ class Previewing:
     def _count(self, run: Run, policy: Policy, found: Receipts, counts: _Counts) -> None:
         for key, kind in found.others:
             counts.add(kind, key)
-        if not found.markers:
+        if not found.items:
             return
         undo = run.model_copy(update={"undoes": run.run_id})
-        target = PlacedMarkers(self.bucket(policy.s3.bucket, policy.s3.account))
-        fresh = FreshLook.of(target, judge_of(policy, undo), found.markers, found.span, self.clock)
-        for index, marker in enumerate(found.markers):
-            counts.add(_fate(fresh, index, marker), marker.key)
+        target = target_of_run(policy, undo, self.stores)
+        fresh = FreshLook.of(target, judge_of(policy, undo), found.items, found.span, self.clock)
+        for index, item in enumerate(found.items):
+            counts.add(_fate(fresh, index, item), item.key)
 
 
-def _fate(fresh: FreshLook, index: int, marker: Item) -> str:
-    ended = fresh.ended(index, marker, maybe_done=False)
+def _fate(fresh: FreshLook, index: int, item: Item) -> str:
+    ended = fresh.ended(index, item, maybe_done=False)
     if ended is None:
-        return receipts.PLACED
+        return RESTORED
     return ended.code if isinstance(ended, Failure) else ended.reason or ended.ending.value

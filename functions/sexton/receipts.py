@@ -1,4 +1,4 @@
-"""What a run left that an undo can take back: the delete markers that its outcome files name."""
+"""What a run left that an undo can take back: delete markers and archived records that its outcome files name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sexton.errors import EvidenceAltered, SourceRefused
-from sexton.item import Item
+from sexton.item import RECORD, Item
 from sexton.job import Job, job_key
 from sexton.ledger import Ledger
 from sexton.outcome import Ending, Recorded
@@ -16,6 +16,7 @@ from sexton.reading import read_outcomes
 from sexton.run import RunId
 
 PLACED = "placed"  # a delete marker that the run placed, by its id: what an undo removes
+ARCHIVED = "archived"  # a record that the run archived before it removed it: what an undo puts back
 UNPROVEN = "unproven"  # gone after an attempt that left no record: no marker can be told to be the run's
 NULL = "null"  # the id of a marker placed while versioning was suspended: others bear it too, and what it hid is lost
 NOT_DELETED = "not_deleted"  # the run skipped it
@@ -24,12 +25,13 @@ ENTRIES = 2  # that a listing of versions has at least for each object that was 
 
 @dataclass(frozen=True)
 class Receipts:
-    """What the outcome files of one job say: markers in the plan's order, counts of all kinds, keys of the others.
+    """What the outcome files of one job say: what can be taken back in the plan's order, and counts of all kinds.
 
-    `span` is how many entries a listing of versions may have from the first marker to the last.
+    `others` are the keys of the rest. `span` is how many entries a listing of versions may have from the first marker
+    to the last.
     """
 
-    markers: Sequence[Item]
+    items: Sequence[Item]
     counts: Counter[str] = field(default_factory=Counter)
     others: Sequence[tuple[str, str]] = ()  # keys that an undo leaves alone, with their kind
     span: int = 0
@@ -39,12 +41,12 @@ def read(evidence: Evidence, files: Sequence[str], span: int = 0) -> Receipts:
     """The receipts of a job of that span; the order of its files does not matter. Raises EvidenceAltered."""
     recorded = sorted((each for file in files for each in read_outcomes(evidence, file)), key=lambda each: each.index)
     kinds = [(each, _kind(each)) for each in recorded]
-    markers = [_marker(each) for each, kind in kinds if kind == PLACED]
+    items = [_TAKEN_BACK[kind](each) for each, kind in kinds if kind in _TAKEN_BACK]
     return Receipts(
-        markers,
+        items,
         Counter(kind for _, kind in kinds),
-        [(each.key, kind) for each, kind in kinds if kind != PLACED],
-        ENTRIES * max(span, len(markers)),
+        [(each.key, kind) for each, kind in kinds if kind not in _TAKEN_BACK],
+        ENTRIES * max(span, len(items)),
     )
 
 
@@ -63,7 +65,8 @@ def of_run(ledger: Ledger, evidence: Evidence, run_id: str, after: str = "") -> 
         raise SourceRefused(
             "receipts_gone",
             f"the ledger has jobs of {seen} of the items of {run_id}, and rows leave it after 400 days; "
-            "its outcome files in evidence name each delete marker: remove those by hand",
+            "its outcome files in evidence name each delete marker, and each file with archived records: "
+            "take those back by hand",
         )
 
 
@@ -77,6 +80,8 @@ def _read(evidence: Evidence, job: Job) -> Receipts:
 def _kind(recorded: Recorded) -> str:
     if recorded.name.partition(":")[0] != Ending.DELETED:
         return NOT_DELETED
+    if recorded.fields.get("archive"):
+        return ARCHIVED
     named = recorded.fields.get("marker_version_id") not in (None, "", NULL)
     return PLACED if named and not recorded.fields.get("unproven") else UNPROVEN
 
@@ -84,3 +89,11 @@ def _kind(recorded: Recorded) -> str:
 def _marker(recorded: Recorded) -> Item:
     """The marker as an item. Nobody looked at it yet, so nothing else is known of it."""
     return Item(recorded.key, "", 0, "", None, str(recorded.fields["marker_version_id"]), is_marker=True)
+
+
+def _archived(recorded: Recorded) -> Item:
+    """The record by its key and deadline, with the file that has it as etag."""
+    return Item(recorded.key, str(recorded.fields["archive"]), 0, RECORD, None, recorded.id[1])
+
+
+_TAKEN_BACK = {PLACED: _marker, ARCHIVED: _archived}

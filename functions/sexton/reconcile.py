@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sexton import job_transitions, keys, run_transitions
+from sexton.action import is_call
 from sexton.approval import PLAN_TTL
 from sexton.closing import Closing
 from sexton.controls import Controls
@@ -35,7 +36,7 @@ RESERVE = timedelta(seconds=20)  # of the function's time; what is left waits fo
 CALL_UNKNOWN = Failure(
     ReasonClass.PERMANENT,
     EFFECT_UNKNOWN,
-    "the worker ended without a record after it had begun a call that must not be repeated",
+    "a call was begun, and nobody can tell whether it was carried out",
 )
 
 
@@ -229,7 +230,8 @@ class Reconciling:
             self._settle(job, job_transitions.succeed(job, gained, now, token))
         else:
             failure = trouble or last_failure(job)
-            self._settle(job, job_transitions.die(job, gained, failure, failure.code, now, token, trouble is not None))
+            unsure = trouble is not None or self._call_may_be_made(job, run, policy)
+            self._settle(job, job_transitions.die(job, gained, failure, failure.code, now, token, unsure))
 
     def _observed_or_not(self, job: Job, run: Run, policy: Policy | None) -> tuple[Gained, Failure | None]:
         """What a look made certain, or why none ever will: then the job is dead, and a person must judge."""
@@ -260,6 +262,10 @@ class Reconciling:
         unseen = next((_cannot_tell(each) for each in found if isinstance(each, Failure)), None)
         return Gained(record(self.evidence, job, ended, self.token), count(ended)), unseen
 
+    def _call_may_be_made(self, job: Job, run: Run, deployed: Policy | None) -> bool:
+        """Whether an endpoint may have been called: a record that is still there does not tell that it was not."""
+        return job.maybe_done and is_call(policy_of(self.evidence, run, deployed).action)
+
     def _settle(self, job: Job, write: Write) -> None:
         if isinstance(self.ledger.table.write(write), Applied):
             state = write.set["state"]
@@ -285,6 +291,8 @@ class Reconciling:
                 return False
             job = Job.from_row(written.row)
         gained, trouble = self._observed_or_not(job, run, policy)
+        if not trouble and gained.items < job.open_items and self._call_may_be_made(job, run, policy):
+            trouble = CALL_UNKNOWN
         now, token = self.clock(), self.token()
         if trouble:
             self._settle(job, job_transitions.die(job, gained, trouble, trouble.code, now, token, cannot_tell=True))

@@ -13,15 +13,14 @@ from functools import cached_property
 
 from sexton import attributes
 from sexton.errors import Failure, SourceRefused
-from sexton.item import Item, ItemId, rfc3339
+from sexton.item import RECORD, Item, ItemId, rfc3339
 from sexton.observing import Seen
 from sexton.ports import CHANGED_AT_ONCE, Record, RecordPage, RecordTable, Removed, TableShape
 from sexton.record_source import RecordSource
 from sexton.run import Place
-from sexton.table import Delete
+from sexton.table import Delete, Update
 from sexton.target import Page
 
-STORAGE_CLASS = "RECORD"
 DONE = "done"  # of a segment that was read to its end
 
 Numbered = Sequence[tuple[int, Item]]
@@ -117,7 +116,16 @@ class ListedRecords:
 class Records(ListedRecords):
     """Records beside the ledger: they go with the settlement, and only while each is as it was when it was judged."""
 
-    def delete(self, item: Item) -> Delete:
+    effect: str | None = None
+
+    def prepare(self, items: Sequence[Item]) -> str | None:
+        """Nothing has to stand before a removal."""
+
+    def weight(self, item: Item) -> int:
+        """About how many bytes it takes in a transaction, as planning estimated."""
+        return item.size
+
+    def change(self, item: Item) -> Delete:
         """The removal of a record that still is as it was seen."""
         return self._removal(item)
 
@@ -138,8 +146,12 @@ class RecordsElsewhere(ListedRecords):
 
     def remove(self, items: Sequence[Item]) -> Mapping[ItemId, Removed | Failure]:
         """One conditional call each."""
-        came = self.records.change([self._removal(item) for item in items])
+        came = self.records.change([self.change_of(item) for item in items])
         return {item.id: each for item, each in zip(items, came, strict=True)}
+
+    def change_of(self, item: Item) -> Delete | Update:
+        """The removal of a record that still is as it was seen."""
+        return self._removal(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +191,7 @@ def _item(source: RecordSource, record: Record, size: int) -> Item:
     readable = all(attributes.is_scalar(value) for value in seen.values())  # else no condition could hold it to that
     at = source.timestamp.read(seen[source.timestamp.attribute]) if readable else None
     key, deadline = attributes.canonical(record.key), rfc3339(at) if at else None
-    return Item(key, attributes.canonical(seen), size, STORAGE_CLASS, at, deadline)
+    return Item(key, attributes.canonical(seen), size, RECORD, at, deadline)
 
 
 def refuse_unfit_table(source: RecordSource, shape: TableShape) -> None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from sexton import canary
+from sexton import decoy
 from sexton.backstage import Backstage
 from sexton.dead_letters import listed_runs
 from sexton.deployment import Deployment
@@ -105,7 +105,7 @@ class Rehearsing:
         """Run the rehearsals that are named, or all, in their order.
 
         Raises UnknownPolicy; and NotRehearsed, before anything was touched: unknown_rehearsal, unfit_policy,
-        no_versions, not_only_canaries, not_tidy, stage_busy, paused, prefix_held.
+        no_versions, not_only_decoys, not_tidy, stage_busy, paused, prefix_held.
         """
         begun = self.deployment.clock()
         names = _chosen(only)
@@ -134,7 +134,7 @@ class Rehearsing:
         policy = self._policy(named)
         steps = self._steps("tidy", policy, reason, rehearsal_id, timedelta())
         restoring, worker, controls = steps.restoring, self.backstage.worker, self.deployment.ledger.controls()
-        restoring.later("canaries removed", lambda: self._rub_out(steps))
+        restoring.later("decoys removed", lambda: self._rub_out(steps))
         for run in listed_runs(self.deployment.ledger):
             if run.policy == policy.id:
                 restoring.later(f"{run.run_id} ended", lambda run_id=run.run_id: steps.end(run_id))  # type: ignore[misc]
@@ -151,7 +151,7 @@ class Rehearsing:
     def _rub_out(self, steps: Steps) -> None:
         removed = rub_out(self.deployment, steps.policy, steps.policy.s3.prefixes[0])
         if removed:
-            steps.did(f"removed {removed} versions of canaries")
+            steps.did(f"removed {removed} versions of decoys")
 
     def _all(
         self, names: Sequence[str], policy: Policy, reason: str, rehearsal_id: str, backlog: timedelta
@@ -214,7 +214,7 @@ class Rehearsing:
             raise NotRehearsed("no_versions", f"bucket {bucket} is not versioned, so nothing could be undone there")
         self._refuse_others_objects(policy)
         if self.backstage.worker.handler() == FAULTY_WORKER:
-            raise NotRehearsed("not_tidy", f"the worker fails at canaries, as a rehearsal left it: {TIDY}")
+            raise NotRehearsed("not_tidy", f"the worker fails at decoys, as a rehearsal left it: {TIDY}")
         self._refuse_busy(policy)
 
     def _refuse_others_objects(self, policy: Policy) -> None:
@@ -222,14 +222,14 @@ class Rehearsing:
         prefix, found = policy.s3.prefixes[0], None
         for item in listed(self.deployment, policy, prefix):
             found = policy.s3.address(item.key)
-            if not canary.is_canary(prefix, item.key):
+            if not decoy.is_decoy(prefix, item.key):
                 raise NotRehearsed(
-                    "not_only_canaries",
-                    f"{found} is no canary of a rehearsal: rehearse with a policy whose prefix nobody uses, or remove "
+                    "not_only_decoys",
+                    f"{found} is no decoy of a rehearsal: rehearse with a policy whose prefix nobody uses, or remove "
                     "it with all its versions",
                 )
         if found is not None:
-            raise NotRehearsed("not_tidy", f"{found} is a canary that another rehearsal put there: {TIDY}")
+            raise NotRehearsed("not_tidy", f"{found} is a decoy that another rehearsal put there: {TIDY}")
 
     def _refuse_busy(self, policy: Policy) -> None:
         """Another run's work would be met by what is done to the worker, and mixed up with what is measured."""
@@ -255,7 +255,7 @@ class Rehearsing:
             if hold.active and hold.scope.startswith(_place(policy)):
                 yield f"{hold.scope} is held: sexton hold release {hold.scope}"
         if any(True for _ in listed(self.deployment, policy, policy.s3.prefixes[0])):
-            yield f"canaries under {_place(policy)}"
+            yield f"decoys under {_place(policy)}"
         for run in listed_runs(self.deployment.ledger):
             if run.policy == policy.id and not run.closed:
                 yield f"{run.run_id} is {run.state}: it closes by itself, or `sexton run invalidate` ends it"

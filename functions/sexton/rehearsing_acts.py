@@ -1,6 +1,6 @@
 """The rehearsals: each provokes one kind of trouble, and says what must come of it.
 
-Each stands by itself. It puts canaries of its own, and expects of ledger, evidence and bucket what the design
+Each stands by itself. It puts decoys of its own, and expects of ledger, evidence and bucket what the design
 promises; what it changes is put back whatever happens.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from sexton import status
-from sexton.canary import EXHAUSTED, FAILING, KILLED, TROUBLE
+from sexton.decoy import EXHAUSTED, FAILING, KILLED, TROUBLE
 from sexton.item import Item
 from sexton.job import NO_RECORD, Job, JobState
 from sexton.rehearsing_steps import CLOSED_WITHIN, PLANNED_WITHIN, Steps
@@ -42,7 +42,7 @@ def duplicate_delivery(steps: Steps) -> None:
     steps.rewrite(first, newer[first])
     for job in jobs:
         _send_copy(steps, job)
-    steps.did("wrote one canary anew, and sent each message once more")
+    steps.did("wrote one decoy anew, and sent each message once more")
     steps.until(lambda: steps.backstage.queue.waiting() == 0, EMPTIED_WITHIN, "the jobs queue is empty")
     steps.there(newer)
     steps.gone(key for key in put if key != first)
@@ -56,7 +56,7 @@ def killed_worker(steps: Steps) -> None:
     put = steps.put(_numbered(6))
     steps.faulty_worker(FAULTY_WORKER)
     run_id = steps.start()
-    (job, *_) = steps.until(lambda: _killed(steps, run_id), CLOSED_WITHIN, "a worker dies over its canaries")
+    (job, *_) = steps.until(lambda: _killed(steps, run_id), CLOSED_WITHIN, "a worker dies over its decoys")
     steps.mend_worker(WORKER)
     lease = job.lease_expires_at - steps.deployment.clock() if job.lease_expires_at else timedelta()
     steps.did(f"a worker died and left its lease, which ends in {max(0, lease.total_seconds()):.0f} s")
@@ -123,7 +123,7 @@ def newer_object(steps: Steps) -> None:
     now = {other: b"a newer object\n", same: put[same]}
     for key, content in now.items():
         steps.rewrite(key, content)
-    steps.did("wrote two canaries anew after the plan, one of them with the same bytes")
+    steps.did("wrote two decoys anew after the plan, one of them with the same bytes")
     steps.approve(view)
     steps.came(steps.closed(view.run_id), deleted=len(rest), skipped={"changed": 2}, dead={})
     steps.there(now)

@@ -11,11 +11,11 @@ from sexton.selection import Exclude, Include
 
 LONGEST_RETAIN = timedelta(minutes=1)  # every rehearsal waits for it
 MOST_ATTEMPTS = 5  # each but the first is waited for, and twice as long as the one before
-MOST_CANARIES = 100
+MOST_DECOYS = 100
 
 EXAMPLE = """\
 id: rehearsal
-description: For sexton rehearse alone. Its prefix holds canaries and nothing else.
+description: For sexton rehearse alone. Its prefix holds decoys and nothing else.
 owner: whoever rehearses
 schedule: cron(0 3 1 1 ? 2199)
 mode: enforce
@@ -88,8 +88,9 @@ def unfit(policy: Policy) -> Iterator[str]:
         "one prefix, which ends in '/'": len(source.prefixes) == 1 and source.prefixes[0].endswith("/"),
         "no include and no exclude": (source.include, source.exclude) == (Include(), Exclude()),
         "a bucket of the stack's own account": source.account is None,
-        f"limits.max_items: {MOST_CANARIES} or more": limits.max_items >= MOST_CANARIES,
+        f"limits.max_items: {MOST_DECOYS} or more": limits.max_items >= MOST_DECOYS,
         f"limits.max_attempts: {MOST_ATTEMPTS} at most": limits.max_attempts <= MOST_ATTEMPTS,
+        "no cohort and no canary": policy.cohort is None,
         "no limits.max_share under 1": limits.max_share in (None, 1.0),
     }
     yield from (what for what, holds in rules.items() if not holds)

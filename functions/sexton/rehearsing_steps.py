@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from sexton import canary, message, showing, verifying
+from sexton import decoy, message, showing, verifying
 from sexton.backstage import Backstage
 from sexton.deployment import ChangeRefused, Deployment, FunctionFailed
 from sexton.errors import CallFailed, SextonError
@@ -113,29 +113,29 @@ class Steps:
             self.did(f"cannot look now, trying again: {failed}")
             return None
 
-    # canaries
+    # decoys
 
     @property
     def folder(self) -> str:
-        """What the keys of this rehearsal's canaries begin with."""
-        return f"{canary.folder(self.policy.s3.prefixes[0], self.rehearsal_id)}{self.name}/"
+        """What the keys of this rehearsal's decoys begin with."""
+        return f"{decoy.folder(self.policy.s3.prefixes[0], self.rehearsal_id)}{self.name}/"
 
     def put(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Put canaries, and wait until they have had their time; their contents by key."""
-        self.restoring.later("canaries removed", self.remove_canaries)
-        put = {f"{self.folder}{name}.txt": f"canary {name} of {self.rehearsal_id}\n".encode() for name in names}
+        """Put decoys, and wait until they have had their time; their contents by key."""
+        self.restoring.later("decoys removed", self.remove_decoys)
+        put = {f"{self.folder}{name}.txt": f"decoy {name} of {self.rehearsal_id}\n".encode() for name in names}
         for key, content in put.items():
             self.rewrite(key, content)
-        self.did(f"put {len(put)} canaries under {self.folder}")
-        self.until(self._all_old, 60 + self.policy.retain.rest.total_seconds(), "the canaries have had their time")
+        self.did(f"put {len(put)} decoys under {self.folder}")
+        self.until(self._all_old, 60 + self.policy.retain.rest.total_seconds(), "the decoys have had their time")
         return put
 
     def rewrite(self, key: str, content: bytes) -> None:
-        """Put one canary, or what a later writer would put there."""
-        self.backstage.canaries.put(self.policy.s3.bucket, key, content)
+        """Put one decoy, or what a later writer would put there."""
+        self.backstage.decoys.put(self.policy.s3.bucket, key, content)
 
     def versions(self) -> dict[str, list[Item]]:
-        """Versions and delete markers of the canaries by key, the newest first."""
+        """Versions and delete markers of the decoys by key, the newest first."""
         found: dict[str, list[Item]] = defaultdict(list)
         for item in listed(self.deployment, self.policy, self.folder):
             found[item.key].append(item)
@@ -152,11 +152,11 @@ class Steps:
     def there(self, contents: Mapping[str, bytes]) -> None:
         """Expect each to be there with these bytes."""
         for key, content in contents.items():
-            now = self.backstage.canaries.read(self.policy.s3.bucket, key)
+            now = self.backstage.decoys.read(self.policy.s3.bucket, key)
             self.expect(now == content, f"{key} is there, byte for byte", "nothing" if now is None else "other bytes")
 
-    def remove_canaries(self) -> None:
-        """Remove every version of the rehearsal's canaries."""
+    def remove_decoys(self) -> None:
+        """Remove every version of the rehearsal's decoys."""
         rub_out(self.deployment, self.policy, self.folder)
 
     def _all_old(self) -> bool:
@@ -193,7 +193,7 @@ class Steps:
         """Plan, and stop there: a report of the same policy, which an approval lets go on."""
         run_id = self.start(mode="report")
         view = self.until(lambda: self._seen(run_id, RunState.REPORTED), PLANNED_WITHIN, f"{run_id} is reported")
-        self.expect(view.planned == len(put), f"a plan of {len(put)} canaries", view.planned)
+        self.expect(view.planned == len(put), f"a plan of {len(put)} decoys", view.planned)
         return view
 
     def approve(self, view: RunView) -> None:
@@ -231,7 +231,7 @@ class Steps:
         ours = self.backstage.worker.handler()
         self.restoring.later("the worker's handler put back", lambda: self.mend_worker(ours))
         self.backstage.worker.use(handler)
-        self.did("the worker function has a handler that fails at canaries")
+        self.did("the worker function has a handler that fails at decoys")
 
     def mend_worker(self, handler: str) -> None:
         """Put the ordinary worker back if it is not there."""
@@ -370,16 +370,16 @@ def listed(deployment: Deployment, policy: Policy, prefix: str) -> Iterable[Item
 
 
 def rub_out(deployment: Deployment, policy: Policy, prefix: str) -> int:
-    """Remove every version and delete marker of canaries under a prefix; how many. Raises Unmet where one stays."""
+    """Remove every version and delete marker of decoys under a prefix; how many. Raises Unmet where one stays."""
     scope = policy.s3.prefixes[0]
 
-    def canaries() -> list[Item]:
-        return [item for item in listed(deployment, policy, prefix) if canary.is_canary(scope, item.key)]
+    def decoys() -> list[Item]:
+        return [item for item in listed(deployment, policy, prefix) if decoy.is_decoy(scope, item.key)]
 
-    found = canaries()
+    found = decoys()
     for first in range(0, len(found), RUBBED_OUT):
         deployment.bucket(policy.s3.bucket).remove_versions(found[first : first + RUBBED_OUT])
-    left = canaries() if found else []
+    left = decoys() if found else []
     if left:
         raise Unmet(f"{left[0].key} could not be removed (s3:DeleteObjectVersion)")
     return len(found)

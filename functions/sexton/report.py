@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sexton import naming
 from sexton.breakdown import Breakdown
 from sexton.money import Money
-from sexton.outcome import Ending
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -25,9 +25,20 @@ class Report:
         value = self.facts.get(name)
         return value if isinstance(value, int) else 0
 
+    @property
+    def action(self) -> str:
+        """What the run's policy does; empty of runs that an earlier release made."""
+        return str(self.facts.get("action", ""))
+
     def ending(self, name: str) -> str:
-        """How an ending is called for people: what an undo deletes are delete markers, so that objects are restored."""
-        return "restored" if name == Ending.DELETED and self.facts.get("undoes") else name
+        """How an ending is called for people."""
+        undoes = self.facts.get("undoes")
+        return naming.ending(name, str(undoes) if undoes else None, self.action)
+
+    @property
+    def things(self) -> str:
+        """What its items are called: objects, or records."""
+        return naming.things(self.action)
 
     def counts(self, name: str) -> dict[str, int]:
         """A fact that is counts by reason; empty where the report does not have it."""

@@ -10,6 +10,7 @@ from sexton.by_cohort import ByCohort
 from sexton.cohorts import Cells
 from sexton.escaping import escaped
 from sexton.histogram import Tally
+from sexton.item import RECORD
 from sexton.report import Report, split_name
 
 HEADER = ("row", "cohort", "outcome", "reason", "storage_class", "objects", "bytes")
@@ -25,13 +26,14 @@ Row = tuple[str | int, ...]
 def render(report: Report) -> bytes:
     """The table, in UTF-8 with a byte order mark, without which Excel misreads names; RFC 4180 otherwise.
 
-    `row` tells the rows apart: `cohort` rows (and one `others` group) together are every item once, the `total` rows
-    are the same items again by outcome, reason and storage class, and `all` is everything. `report_only` rows are what
-    a canary leaves alone, beside all this. No cell begins a formula.
+    The column of counts is named after what is counted. `row` tells the rows apart: `cohort` rows (and one `others`
+    group) together are every item once, the `total` rows are the same items again by outcome, reason and storage class
+    (of which records have none), and `all` is everything. `report_only` rows are what a canary leaves alone, beside all
+    this. No cell begins a formula.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(HEADER)
+    writer.writerow(report.things if name == "objects" else name for name in HEADER)
     writer.writerows(_rows(report))
     return text.getvalue().encode("utf-8-sig")
 
@@ -65,7 +67,8 @@ def _reported(cohort: str, line: ByCohort) -> Iterator[Row]:
 def _cells(row: str, cohort: str, cells: Cells) -> Iterator[Row]:
     for (name, storage_class), tally in sorted(cells.items()):
         ending, reason = split_name(name)
-        yield (row, cohort, safe(ending), safe(reason), safe(storage_class), tally.count, tally.bytes)
+        stored = "" if storage_class == RECORD else safe(storage_class)
+        yield (row, cohort, safe(ending), safe(reason), stored, tally.count, tally.bytes)
 
 
 def safe(text: str) -> str:

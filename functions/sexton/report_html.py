@@ -34,6 +34,14 @@ FACTS = (
     ("revision", "Revision of this report"),
 )
 REPORTED = ("Reported only", "Bytes of these")
+ITEMS_OF_UNDO = {
+    "objects": "Its items are delete markers: each that was removed restored an object.",
+    "records": "Its items are archived records: each of them was put back.",
+}
+NO_PRICE = (
+    "Records have no price here: sizes are estimates by the capacity that reading took, and what DynamoDB charges for"
+    " reads, writes and storage goes by the table's mode and class."
+)
 IF_ANY = frozenset({"covers_total"})  # counts that are told only where there are some
 SENTENCES = frozenset({"message"})  # they quote names already escaped
 
@@ -72,14 +80,14 @@ def _verdict(report: Report) -> Markup:
         words = f"{whole:,} of {planned:,} planned items could be read; the tables are of these alone."
         lines.append(paragraph(text(words), "warn"))
     if report.facts.get("undoes"):
-        lines.append(paragraph(text("Its items are delete markers: each that was removed restored an object.")))
+        lines.append(paragraph(text(ITEMS_OF_UNDO[report.things])))
     return join(lines)
 
 
 def _outcomes(report: Report) -> Markup:
     rows = [_outcome_row(report, name, tally) for name, tally in report.breakdown.by_outcome()]
     foot = (text("all"), text(""), *_tally(report.breakdown.total))
-    columns = ("Outcome", "Reason", "Objects", "Bytes")
+    columns = ("Outcome", "Reason", report.things.capitalize(), "Bytes")
     return section("What became of the plan", table("By outcome and reason", columns, rows, numbers=(2, 3), foot=foot))
 
 
@@ -92,11 +100,14 @@ def _scanned(report: Report) -> Markup:
     counts = sorted(report.counts("scanned").items())
     rows = [(code(reason), text(f"{count:,}")) for reason, count in counts]
     foot = (text("all"), text(f"{sum(count for _, count in counts):,}"))
-    found = table("Objects by what the policy said of them", ("Judged", "Objects"), rows, numbers=(1,), foot=foot)
+    things = report.things.capitalize()
+    found = table(f"{things} by what the policy said of them", ("Judged", things), rows, numbers=(1,), foot=foot)
     return section("What was looked at", found) if rows else Markup("")
 
 
 def _money(report: Report) -> Markup:
+    if report.things == "records":
+        return section("Storage and money", paragraph(text(NO_PRICE)))
     money = report.money
     by_class = report.breakdown.by_class()
     classes = [(text(MARKERS) if name == OF_MARKERS else code(name), *_tally(tally)) for name, tally in by_class]
@@ -171,7 +182,7 @@ def _ages(report: Report) -> Markup:
     rows = report.breakdown.ages.rows()
     most = max(tally.bytes for _, tally in rows)
     cells = [(text(label), *_tally(tally), bar(tally.bytes, most)) for label, tally in rows]
-    columns = ("Past the cutoff by", "Objects", "Bytes", "Share of bytes")
+    columns = ("Past the cutoff by", report.things.capitalize(), "Bytes", "Share of bytes")
     return section("How old they were", table("Planned items by age", columns, cells, numbers=(1, 2)))
 
 
@@ -184,9 +195,10 @@ def _cohorts(report: Report) -> Markup:
     named = report.breakdown.planned is not None
     rows = [_cohort_row(name, line, most, named) for name, line in lines]
     endings = (report.ending(ending).capitalize() for ending in ENDINGS)
-    columns = ("Cohort", "Objects", "Bytes", *endings, *(REPORTED if named else ()), "Share of bytes")
+    columns = ("Cohort", report.things.capitalize(), "Bytes", *endings, *(REPORTED if named else ()), "Share of bytes")
     numbers = tuple(range(1, len(columns) - 1))
-    title, caption = ("Whose they were", "cohort") if named else ("Where they lay", "folder")
+    folder = "table" if report.things == "records" else "folder"
+    title, caption = ("Whose they were", "cohort") if named else ("Where they lay", folder)
     return section(title, table(f"Planned items by {caption}", columns, rows, numbers=numbers))
 
 

@@ -147,6 +147,7 @@ class Run(BaseModel):
     covers: tuple[Instant, ...] = ()  # missed times that it takes care of beside its own: the latest 20 of
     covers_total: int = 0
     covered_before: Instant | None = None  # up to when the schedule was taken care of without it
+    action: str = ""  # what its policy does, a word; empty of runs that an earlier release made
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
     reason: str | None = None

@@ -55,6 +55,7 @@ def create(
     covers_total: int = 0,
     covered_before: datetime | None = None,
     asked: Change | None = None,
+    action: str = "",
 ) -> list[Write]:
     """- -> planning, and the slot: the run is absent and the policy has no open run.
 
@@ -73,6 +74,7 @@ def create(
             "cutoff": ms(cutoff),
             "n": run_id.n,
             "mode": mode,
+            **({"action": action} if action else {}),
             "state": RunState.PLANNING.value,
             "created_at": ms(now),
             "started_by": started_by,
@@ -109,7 +111,9 @@ def _covered(run_id: RunId) -> dict[str, Value]:
 def undo(undone: Run, run_id: RunId, change: Change, last_scheduled_time: datetime, write_id: str) -> list[Write]:
     """- -> planning for the undo `run_id`, as `create` does it; the undone run is closed, its rev observed."""
     version, cutoff, now = undone.policy_version, undone.cutoff, change.at
-    run, slot = create(run_id, version, cutoff, "enforce", change.actor, now, last_scheduled_time, write_id)
+    run, slot = create(
+        run_id, version, cutoff, "enforce", change.actor, now, last_scheduled_time, write_id, action=undone.action
+    )
     asked = change.model_copy(update={"change": "started", "detail": f"to undo {undone.run_id}"})
     return [
         replace(run, set={**run.set, "undoes": undone.run_id, "versioned": True}, append=_noted(asked)),

@@ -11,7 +11,7 @@ from sexton.errors import EFFECT_UNKNOWN, Failure, ReasonClass
 from sexton.item import Item
 from sexton.job import MAX_SPLIT_OFF, Job, Span
 from sexton.outcome import Ending, Outcome
-from sexton.table import Delete
+from sexton.table import Change
 
 OUT_OF_TIME = "out_of_time"
 STOPPED = "stopped"
@@ -19,6 +19,7 @@ INVALIDATED = "invalidated"
 EVIDENCE_ALTERED = "evidence_altered"
 BREAKER = "breaker"
 RECORDS_CHANGED = "records_changed"
+TRANSACTION_FULL = "transaction_full"
 PARKED = (STOPPED, BREAKER)  # the events of a release whose message can go: resuming dispatches the job again
 
 
@@ -27,9 +28,9 @@ class Attempt:
     """What one attempt came to. `open` are the indexes it began with, in order, and `items` what they name.
 
     `looked` are those that it saw afresh. `whole` is the failure of a call that concerned no single key. `stop`
-    says why it ended before it was through. `deletes` are removals that go with the settlement in one transaction, by
-    index; their outcomes, already among `outcomes`, are true only if that goes through. `looked_at`: when the oldest
-    thing that they rest on was read.
+    says why it ended before it was through. `changes` go with the settlement in one transaction, by index; their
+    outcomes, already among `outcomes`, are true only if that goes through. `looked_at`: when the oldest thing that they
+    rest on was read.
     """
 
     open: Collection[int]
@@ -39,16 +40,16 @@ class Attempt:
     looked: set[int] = field(default_factory=set)
     whole: Failure | None = None
     stop: str | None = None
-    deletes: dict[int, Delete] = field(default_factory=dict)
+    changes: dict[int, Change] = field(default_factory=dict)
     looked_at: datetime | None = None
 
-    def without_deletes(self, failure: Failure) -> Attempt:
-        """What it came to where the transaction did not go: nothing was removed, for this reason."""
-        outcomes = [each for each in self.outcomes if each.index not in self.deletes]
+    def without_changes(self, failure: Failure) -> Attempt:
+        """What it came to where the transaction did not go: nothing was changed, for this reason."""
+        outcomes = [each for each in self.outcomes if each.index not in self.changes]
         if failure.reason_class is ReasonClass.PERMANENT:
-            return replace(self, outcomes=outcomes, whole=failure, deletes={})
-        failures = {**self.failures, **dict.fromkeys(self.deletes, failure)}
-        return replace(self, outcomes=outcomes, failures=failures, deletes={})
+            return replace(self, outcomes=outcomes, whole=failure, changes={})
+        failures = {**self.failures, **dict.fromkeys(self.changes, failure)}
+        return replace(self, outcomes=outcomes, failures=failures, changes={})
 
     @property
     def left(self) -> list[int]:
@@ -163,8 +164,8 @@ def _refused_whole(attempt: Attempt, permanent: Sequence[int]) -> bool:
 def _again(attempt: Attempt, attempts_used_up: bool, too_old: bool, maybe_done: bool) -> Next:
     """Everything left may go through later, if attempts and age allow."""
     failed = _worst(attempt.failures)
-    if attempt.stop == OUT_OF_TIME and attempt.outcomes and not too_old:
-        return Next(Kind.RELEASE, OUT_OF_TIME, failed, maybe_done, refund=True, at_once=failed is None)
+    if attempt.stop in (OUT_OF_TIME, TRANSACTION_FULL) and attempt.outcomes and not too_old:
+        return Next(Kind.RELEASE, attempt.stop, failed, maybe_done, refund=True, at_once=failed is None)
     failure = attempt.whole or failed or _out_of_time()
     throttled = failure.reason_class is ReasonClass.THROTTLED
     if too_old or (attempts_used_up and not throttled):

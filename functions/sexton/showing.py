@@ -30,6 +30,7 @@ class RunLine(BaseModel):
     scheduled_time: AwareDatetime
     cutoff: AwareDatetime
     mode: str
+    action: str
     state: str
     reason: str | None
     message: str | None
@@ -150,6 +151,7 @@ def _line_fields(run: Run) -> dict[str, Any]:
         "scheduled_time": run.scheduled_time,
         "cutoff": run.cutoff,
         "mode": run.mode,
+        "action": run.action,
         "state": run.state.value,
         "reason": run.reason,
         "message": run.message,

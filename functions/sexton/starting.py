@@ -163,6 +163,7 @@ class Starting:
                 covers_total=covers.total,
                 covered_before=covered_before(row, run_id.scheduled_time) if whole else None,
                 asked=_asked(trigger, now),
+                action=policy.does,
             )
         )
         if isinstance(written, Applied):

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from sexton.elsewhere import Elsewhere, sessions_of
-from sexton.grants import FUNCTIONS, READ_TABLE_KEY, WORKER, WRITE_TABLE_KEY, Grant, of_table
+from sexton.grants import FUNCTIONS, READ_TABLE_KEY, WRITE_TABLE_KEY, Grant, of_table
 from sexton.policy import Policy
+from sexton.record_changes import CHANGING, of_policy
 from sexton.record_source import RecordSource
 
 Statement = Mapping[str, object]
 VERSION = "2012-10-17"  # of IAM's language
+Use = tuple[Elsewhere, RecordSource, Policy]
 
 
 class TableRole(BaseModel):
@@ -48,16 +50,16 @@ class TableRole(BaseModel):
 
 def for_other_accounts(policies: Sequence[Policy], roles: Mapping[str, str]) -> tuple[TableRole, ...]:
     """One for each role that a policy names; `roles` has the ARN of each function's own role."""
-    by_role: dict[str, list[tuple[Elsewhere, RecordSource, bool]]] = defaultdict(list)
+    by_role: dict[str, list[Use]] = defaultdict(list)
     for policy in policies:
         source = policy.source
         if isinstance(source, RecordSource) and source.elsewhere and source.elsewhere.role_arn:
-            by_role[source.elsewhere.role_arn].append((source.elsewhere, source, policy.mode == "enforce"))
+            by_role[source.elsewhere.role_arn].append((source.elsewhere, source, policy))
     return tuple(_role(arn, by_role[arn], roles) for arn in sorted(by_role))
 
 
-def _role(arn: str, uses: Sequence[tuple[Elsewhere, RecordSource, bool]], roles: Mapping[str, str]) -> TableRole:
-    grants = [each for place, source, enforced in uses for each in of_table(_table(place, source), source, enforced)]
+def _role(arn: str, uses: Sequence[Use], roles: Mapping[str, str]) -> TableRole:
+    grants = [each for use in uses for each in _grants(*use)]
     return TableRole(
         role_arn=arn,
         account=arn.split(":")[4],
@@ -67,13 +69,15 @@ def _role(arn: str, uses: Sequence[tuple[Elsewhere, RecordSource, bool]], roles:
     )
 
 
+def _grants(place: Elsewhere, source: RecordSource, policy: Policy) -> Iterator[Grant]:
+    return of_table(_table(place, source), source, policy.mode == "enforce", of_policy(policy))
+
+
 def _table(place: Elsewhere, source: RecordSource) -> str:
     return f"arn:{place.partition}:dynamodb:{place.region}:{place.account}:table/{source.table}"
 
 
-def _trusting(
-    uses: Iterable[tuple[Elsewhere, RecordSource, bool]], grants: Iterable[Grant], roles: Mapping[str, str]
-) -> Iterator[Statement]:
+def _trusting(uses: Iterable[Use], grants: Iterable[Grant], roles: Mapping[str, str]) -> Iterator[Statement]:
     """Each function under the names of its own sessions; with the external ids, if all policies have one."""
     ids = {place.external_id for place, _, _ in uses}
     asked = {} if None in ids else {"StringEquals": {"sts:ExternalId": sorted(filter(None, ids))}}
@@ -111,14 +115,13 @@ def _sessions(functions: Iterable[str]) -> Mapping[str, object]:
     return {"aws:userid": [f"*:{sessions_of(function)}" for function in FUNCTIONS if function in set(functions)]}
 
 
-def _using_keys(
-    uses: Iterable[tuple[Elsewhere, RecordSource, bool]], grants: Sequence[Grant]
-) -> Iterator[dict[str, object]]:
+def _using_keys(uses: Iterable[Use], grants: Sequence[Grant]) -> Iterator[dict[str, object]]:
     """Through DynamoDB of each region only."""
     needing = {grant.function for grant in grants}
+    writers = {grant.function for grant in grants if {*grant.actions} & {*CHANGING}}
     for place in {place.region: place for place, _, _ in uses}.values():
         for writing in (False, True):
-            functions = {each for each in needing if (each == WORKER) is writing}
+            functions = writers if writing else needing - writers
             if functions:
                 through = {"kms:ViaService": f"dynamodb.{place.region}.amazonaws.com"}
                 yield {

@@ -12,7 +12,7 @@ from sexton.item import Item, ItemId
 from sexton.observing import Seen
 from sexton.ports import Removed
 from sexton.run import Place
-from sexton.table import Delete
+from sexton.table import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,18 @@ class Target(Observable, Protocol):
 class AtomicTarget(Observable, Protocol):
     """What is removed in one transaction with the settlement of its job, so that effect and record are one fact."""
 
-    def delete(self, item: Item) -> Delete:
-        """The removal of an item that still is the one given."""
+    @property
+    def effect(self) -> str | None:
+        """What a change comes to, None for the plain removal."""
+
+    def prepare(self, items: Sequence[Item]) -> str | None:
+        """Write what must stand before these items, just looked at, are changed; the key of a file that has them."""
+
+    def weight(self, item: Item) -> int:
+        """About how many bytes the item takes in a transaction."""
+
+    def change(self, item: Item) -> Change:
+        """The change of an item that still is the one given."""
 
 
 class Listed(Observable, Protocol):
@@ -77,6 +87,10 @@ class Listed(Observable, Protocol):
 
 class ListedTarget(Listed, Target, Protocol):
     """The same of what is removed by calls of its own."""
+
+
+class ListedAtomicTarget(Listed, AtomicTarget, Protocol):
+    """The same of what is changed in one transaction with the settlement."""
 
 
 AnyTarget = Target | AtomicTarget

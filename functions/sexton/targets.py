@@ -5,37 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from sexton.decision import NOTHING_BEHIND, PLACED, Decision, Judge, judge
+from sexton.action import Mark
+from sexton.archiving import ArchivingRecords
+from sexton.decision import ARCHIVED, KEY_IN_USE, NOTHING_BEHIND, PLACED, Decision, Judge, judge
 from sexton.endpoint import Endpoint
 from sexton.endpoint_action import HttpAction
 from sexton.errors import SourceRefused
 from sexton.item import Item
 from sexton.markers import PlacedMarkers
+from sexton.marking import MarkedRecords, RecordsMarkedElsewhere, refuse_unfit_mark
 from sexton.objects import CurrentObjects
 from sexton.policy import Policy
 from sexton.ports import Bucket, RecordTable, Stores
 from sexton.record_source import RecordSource
 from sexton.records import Records, RecordsElsewhere, refuse_unfit_table
+from sexton.restoring import IN_USE, ArchivedRecords
 from sexton.run import Place, Run
-from sexton.target import ListedTarget, Target
+from sexton.target import AnyTarget, ListedAtomicTarget, ListedTarget
 from sexton.uploads import IncompleteUploads
 from sexton.versions import NoncurrentVersions
 
 
-def target_of(policy: Policy, stores: Stores, cutoff: datetime, run_id: str = "") -> ListedTarget | Records:
+def target_of(policy: Policy, stores: Stores, cutoff: datetime, run_id: str = "") -> ListedTarget | ListedAtomicTarget:
     """The items of a policy in its bucket or table, of which a table's are listed up to a cutoff."""
     if isinstance(policy.source, RecordSource):
         source = _read_by(policy, policy.source)
-        records = (RecordsElsewhere if source.elsewhere else Records)(table_of(source, stores, run_id), source, cutoff)
+        table = table_of(source, stores, run_id)
+        if isinstance(policy.action, Mark):
+            marked = RecordsMarkedElsewhere if source.elsewhere else MarkedRecords
+            return marked(table, source, cutoff, policy.action)
+        if policy.action == "archive":
+            return ArchivingRecords(table, source, cutoff, stores.evidence, run_id)
+        records = (RecordsElsewhere if source.elsewhere else Records)(table, source, cutoff)
         if isinstance(policy.action, HttpAction):
             return Endpoint(records, policy.action, stores.endpoints, policy.id)
         return records
     return _kind(policy)(bucket_of(policy, stores), policy.s3.prefixes)
 
 
-def target_of_run(policy: Policy, run: Run, stores: Stores) -> Target | Records:
-    """What a run removes: the policy's items, or the delete markers that another run of it placed."""
-    return PlacedMarkers(bucket_of(policy, stores)) if run.undoes else target_of(policy, stores, run.cutoff, run.run_id)
+def target_of_run(policy: Policy, run: Run, stores: Stores) -> AnyTarget:
+    """What a run removes: the policy's items. Of an undo, what another run of it did to them."""
+    if not run.undoes:
+        return target_of(policy, stores, run.cutoff, run.run_id)
+    if isinstance(policy.source, RecordSource):
+        return ArchivedRecords(table_of(policy.source, stores, run.run_id), policy.source, stores.evidence)
+    return PlacedMarkers(bucket_of(policy, stores))
 
 
 def bucket_of(policy: Policy, stores: Stores) -> Bucket:
@@ -50,6 +64,8 @@ def table_of(source: RecordSource, stores: Stores, run_id: str = "") -> RecordTa
 
 def _read_by(policy: Policy, source: RecordSource) -> RecordSource:
     """The source with what the policy's action needs to know of a record."""
+    if isinstance(policy.action, Mark):
+        return source.reading(policy.action.attribute)
     return source.reading(*policy.action.fields) if isinstance(policy.action, HttpAction) else source
 
 
@@ -58,7 +74,10 @@ def refuse_unfit_source(policy: Policy, stores: Stores, run_id: str = "") -> boo
     if isinstance(policy.source, RecordSource):
         source = _read_by(policy, policy.source)
         records = table_of(source, stores, run_id)
-        refuse_unfit_table(source, records.shape())
+        shape = records.shape()
+        refuse_unfit_table(source, shape)
+        if isinstance(policy.action, Mark):
+            refuse_unfit_mark(policy.action, source, shape)
         return False
     bucket = bucket_of(policy, stores)
     return refuse_unfit(policy, bucket.versioning())
@@ -66,11 +85,17 @@ def refuse_unfit_source(policy: Policy, stores: Stores, run_id: str = "") -> boo
 
 def judge_of(policy: Policy, run: Run) -> Judge:
     """How a run judges what it sees: by the policy at its cutoff. Of an undo, the look itself decides."""
-    return _judge_marker if run.undoes else judge(policy, run.cutoff)
+    if run.undoes:
+        return _judge_marker if policy.of_bucket else _judge_archived
+    return judge(policy, run.cutoff)
 
 
 def _judge_marker(marker: Item) -> Decision:
     return NOTHING_BEHIND if marker.alone else PLACED
+
+
+def _judge_archived(record: Item) -> Decision:
+    return KEY_IN_USE if record.rank == IN_USE else ARCHIVED
 
 
 def items_at(policy: Policy, bucket: Bucket, key: str) -> Iterator[Item]:

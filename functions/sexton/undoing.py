@@ -1,4 +1,7 @@
-"""Undo: a closed run's delete markers are removed again by a run of its own, and holds keep the next run off."""
+"""Undo: what a closed run did is taken back by a run of its own, and holds keep the next run off.
+
+Delete markers are removed again; archived records are put back.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from sexton import control_transitions, receipts, run_transitions
+from sexton.action import taken_back_by
 from sexton.controls import Controls, hold_key
 from sexton.errors import NotAllowed, Refused
 from sexton.instant import from_ms
@@ -15,6 +19,7 @@ from sexton.ledger import Ledger
 from sexton.policy import Policy
 from sexton.ports import Clock, Evidence, Log, Token
 from sexton.reading import policy_of
+from sexton.record_source import RecordSource
 from sexton.run import Change, Run, RunId
 from sexton.starting import Policies
 from sexton.table import Check, Write, equals
@@ -72,11 +77,13 @@ class Undoing:
         )
 
     def _check_receipts(self, run: Run) -> None:
-        """At least one marker is proven; jobs without a deletion are not read."""
+        """At least one marker is proven, or one record archived; jobs without a deletion are not read."""
         for job in self.ledger.jobs(run.run_id):
-            if job.counts.get("deleted") and receipts.read(self.evidence, job.outcome_files).markers:
+            if job.counts.get("deleted") and receipts.read(self.evidence, job.outcome_files).items:
                 return
-        raise NotAllowed("nothing_to_undo", f"no outcome of {run.run_id} names a delete marker that it placed")
+        raise NotAllowed(
+            "nothing_to_undo", f"no outcome of {run.run_id} names a delete marker that it placed, or an archived record"
+        )
 
     def _writes(
         self, run: Run, undo_id: RunId, policy: Policy, controls: Controls, reason: str, actor: str
@@ -93,8 +100,8 @@ class Undoing:
 
 
 def places(policy: Policy) -> tuple[str, ...]:
-    """What an undo of a run of this policy holds: each of its prefixes."""
-    return tuple(policy.s3.address(prefix) for prefix in policy.s3.prefixes)
+    """What an undo of a run of this policy holds: each of its prefixes, or its table."""
+    return policy.source.scopes
 
 
 def check(run: Run, policy: Policy, deployed: Iterable[Policy]) -> Policy:
@@ -107,9 +114,9 @@ def check(run: Run, policy: Policy, deployed: Iterable[Policy]) -> Policy:
         raise NotAllowed(
             "not_closed", f"{run.run_id} is {run.state}; wait until it is closed, or `sexton run invalidate` ends it"
         )
-    if policy.action != "expire" or policy.s3.versions != "current" or policy.s3.kind != "s3":
-        raise NotAllowed("not_expire", f"{run.run_id} was to {policy.action}: what that removes is gone for good")
-    if not run.versioned:
+    if not taken_back_by(policy.action):
+        raise NotAllowed("not_expire", f"{run.run_id} was to {policy.does}: nothing is kept of what was before that")
+    if policy.of_bucket and not run.versioned:
         raise NotAllowed(
             "not_versioned", f"bucket {policy.s3.bucket} was not versioned when {run.run_id} removed from it"
         )
@@ -119,8 +126,12 @@ def check(run: Run, policy: Policy, deployed: Iterable[Policy]) -> Policy:
 
 def _check_permitted(policy: Policy, deployed: Iterable[Policy]) -> None:
     """The worker's rights follow the deployed policies: without them every job of the undo would only die."""
+    if isinstance(policy.source, RecordSource):
+        _check_may_put_back(policy.source, deployed)
+        return
     source = policy.s3
-    covering = [each.s3 for each in deployed if each.can_be_undone and each.s3.bucket == source.bucket]
+    undoable = [each.s3 for each in deployed if each.of_bucket and each.can_be_undone]
+    covering = [each for each in undoable if each.bucket == source.bucket]
     covered = tuple(prefix for each in covering if each.account == source.account for prefix in each.prefixes)
     for prefix in source.prefixes:
         if not prefix.startswith(covered):
@@ -129,6 +140,15 @@ def _check_permitted(policy: Policy, deployed: Iterable[Policy]) -> None:
                 f"the worker may remove delete markers where a deployed policy expires with mode: enforce and "
                 f"recovery: versioning, and none does so for {source.address(prefix)}; deploy one, paused, then undo",
             )
+
+
+def _check_may_put_back(source: RecordSource, deployed: Iterable[Policy]) -> None:
+    if not any(each.can_be_undone and each.source.place == source.place for each in deployed):
+        raise NotAllowed(
+            "not_permitted",
+            f"the worker may put records back where a deployed policy archives with mode: enforce and"
+            f" recovery: archive, and none does so for {source.place}; deploy one, paused, then undo",
+        )
 
 
 def _check_none_open(run: Run, undos: Iterable[Run]) -> None:

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict
 
+from sexton import wording_calls, wording_cohorts, wording_records
+from sexton.endpoint_action import HttpAction
 from sexton.key_date import KeyDate, TagDate
 from sexton.lifecycle import LifecycleRules, rule_for
 from sexton.policy import Policy
@@ -20,9 +22,10 @@ HOLDS = {
     "none": "No run waits for approval, unless it passes a limit.",
 }
 TAKES_BACK = {
-    "versioning": "A deletion is taken back from the bucket's versions.",
-    "backup": "A deletion is taken back from a backup.",
-    "none": "A deletion cannot be taken back.",
+    "versioning": "A {noun} is taken back from the bucket's versions.",
+    "archive": "A {noun} is taken back from the archive in evidence.",
+    "backup": "A {noun} is taken back from a backup.",
+    "none": "A {noun} cannot be taken back.",
 }
 
 
@@ -78,13 +81,14 @@ def in_words(policy: Policy) -> tuple[str, ...]:
 
 
 def _sentences(policy: Policy) -> Iterator[str]:
-    verb = "Removes" if policy.mode == "enforce" else "Reports, and does not remove,"
+    verb = wording_calls.verb(policy) if policy.does == "http" else wording_records.verb(policy)
     if isinstance(policy.source, RecordSource):
         yield f"{verb} {_which_records(policy.source)} {_age(policy)}."
-        yield from _of_records(policy.source)
+        yield from _of_records(policy, policy.source)
     else:
         yield f"{verb} {_what(policy.source)} {_age(policy)}."
         yield from _of_objects(policy.source)
+    yield from wording_cohorts.sentences(policy)
     if policy.schedule:
         yield f"Runs at {policy.schedule} in the zone {policy.timezone}; age is counted from the scheduled time."
     limits, things = policy.limits, "objects" if policy.of_bucket else "records"
@@ -93,7 +97,7 @@ def _sentences(policy: Policy) -> Iterator[str]:
         share = f", or more than {limits.max_share:.1%} of what was looked at" if limits.max_share is not None else ""
         empty = "" if policy.source.shows_only_due else ", or of an empty scope,"
         yield f"A plan of more than {limits.max_items:,} {things}{share}{empty} waits for a person too."
-        yield TAKES_BACK[policy.recovery or "none"]
+        yield TAKES_BACK[policy.recovery or "none"].format(noun=wording_records.noun(policy))
     yield (
         f"Jobs of up to {policy.job_size:,} {things}; each is tried {limits.max_attempts} times within"
         f" {length(limits.max_age)}, then it is dead. Planning may take {length(limits.max_planning)};"
@@ -116,7 +120,7 @@ def _which_records(source: RecordSource) -> str:
     return f"each record of table {source.table}{which}"
 
 
-def _of_records(source: RecordSource) -> Iterator[str]:
+def _of_records(policy: Policy, source: RecordSource) -> Iterator[str]:
     where = f"index {source.index}" if source.index else "the table's own key"
     if source.scan:
         yield f"Finds them by a scan of the whole table, {_counted(source.scan.segments, 'segment')} at once."
@@ -125,10 +129,11 @@ def _of_records(source: RecordSource) -> Iterator[str]:
     else:
         yield f"Finds them by {where}, in the partitions {_any(source.partitions or ())}."
     version = f", or its {source.version_attribute}," if source.version_attribute else ""
-    yield (
-        "A record goes in one transaction with its outcome;"
-        f" one whose {source.timestamp.attribute}{version} has changed since it was planned stays."
-    )
+    judged = f"{source.timestamp.attribute}{version}"
+    if isinstance(policy.action, HttpAction):
+        yield from wording_calls.sentences(policy.action, judged)
+    else:
+        yield from wording_records.together(policy, judged)
     yield f"Planning reads {source.read_capacity:,} capacity units a second at most."
 
 

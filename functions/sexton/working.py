@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sexton import job_transitions, malformed, message, outcome, receiving, settling
+from sexton import calling, job_transitions, malformed, message, outcome, receiving, settling
 from sexton.controls import Controls
 from sexton.endpoint import Endpoint, for_job
 from sexton.errors import EFFECT_UNKNOWN, CallFailed, EvidenceAltered, Failure, LeaseLost, ReasonClass
@@ -15,9 +15,10 @@ from sexton.instant import latest
 from sexton.item import Item
 from sexton.job import Job, JobState, Limits
 from sexton.job_transitions import Gained, Release
-from sexton.judging import FreshLook, after_removal, held, named_before, removed_with_settlement
+from sexton.judging import FreshLook, after_removal, called_before, held
 from sexton.ledger import Ledger
 from sexton.message import Message
+from sexton.noting import note_changes
 from sexton.observing import at_once
 from sexton.policy import Policy
 from sexton.ports import Clock, Deliveries, Evidence, Log, TimeLeft, Token
@@ -141,7 +142,7 @@ class Working:
             if isinstance(settled, Answer):
                 return settled
             again = settled.code == settling.RECORDS_CHANGED and looks < LOOKS
-            attempt = self._attempt(job, look, policy) if again else attempt.without_deletes(settled)
+            attempt = self._attempt(job, look, policy) if again else attempt.without_changes(settled)
             looks += 1
         return Answer.ACK
 
@@ -234,7 +235,8 @@ class Working:
                 return
             looked_at = min(look.at, fresh.at)
             if isinstance(target, AtomicTarget):
-                self._remove_with_settlement(target, due, looked_at, attempt)
+                attempt.looked_at = looked_at
+                note_changes(target, due, attempt, self.clock())
                 return
             old = self._remove_due(job, target, due, looked_at, attempt)
             if old and len(old) == len(due):
@@ -270,7 +272,8 @@ class Working:
     def _remove_due(self, job: Job, target: Target, due: Opened, looked_at: datetime, attempt: Attempt) -> Opened:
         """Remove while the look is fresh and the time is not over; returns what is left for another look."""
         for batch in target.batches(due):
-            self._announce_call(job, target)
+            if not self._may_remove(job, target, batch, attempt):
+                continue
             if self.clock() - looked_at > FRESH or self._time_is_over(job, target):
                 done = set(attempt.failures) | {each.index for each in attempt.outcomes}
                 return [(index, item) for index, item in due if index not in done]
@@ -284,24 +287,16 @@ class Working:
                     attempt.outcomes.append(result)
         return ()
 
-    def _remove_with_settlement(self, target: AtomicTarget, due: Opened, looked_at: datetime, attempt: Attempt) -> None:
-        """Nothing is removed yet: the removals and their outcomes are noted, for the settlement's transaction."""
-        at, named = self.clock(), set[str]()
-        attempt.looked_at = looked_at
-        for index, item in due:
-            if item.key in named:  # DynamoDB takes a record once in a transaction
-                attempt.outcomes.append(named_before(index, item, at))
-                continue
-            named.add(item.key)
-            attempt.deletes[index] = target.delete(item)
-            attempt.outcomes.append(removed_with_settlement(index, item, at))
-
-    def _announce_call(self, job: Job, target: AnyTarget) -> None:
-        """What must not be done twice is written down before it is begun."""
-        if isinstance(target, Endpoint) and not target.repeatable:
-            written = self.ledger.table.write(job_transitions.begin_call(job, self.clock(), self.token()))
-            if not isinstance(written, Applied):
-                raise LeaseLost(f"the lease on {job.key.sk} is not ours any more")
+    def _may_remove(self, job: Job, target: AnyTarget, batch: Opened, attempt: Attempt) -> bool:
+        """What must not be done twice is written down before it is begun, and not begun where it may have been."""
+        if not isinstance(target, Endpoint) or target.repeatable:
+            return True
+        ((index, item),) = batch
+        now = self.clock()
+        if calling.begin(self.ledger, job, item, now, self.token()):
+            return True
+        attempt.outcomes.append(called_before(index, item, now))
+        return False
 
     def _refreshed(self, look: Look) -> Look:
         """Run, pauses and holds are read with every fresh look, unless that was so lately that it will serve."""
@@ -323,7 +318,7 @@ class Working:
     # record, settle
 
     def _settle(self, delivery: Delivery, job: Job, attempt: Attempt, look: Look, limits: Limits) -> Answer | Failure:
-        """Bring the job to its next state; a Failure where its removals, and with them the settlement, did not go."""
+        """Bring the job to its next state; a Failure where its changes, and with them the settlement, did not go."""
         now = self.clock()
         too_old = job.model_copy(update={"attempt": 0}).used_up(limits, now, look.resumed_at)
         step = settling.next_step(job, attempt, job.attempt >= limits.max_attempts, too_old)
@@ -331,7 +326,7 @@ class Working:
         wait = timedelta() if step.at_once else self._wait(job, step)
         failed = self._commit(self._transition(job, step, gained, now, wait), children, attempt)
         if failed is not None:
-            self.log("removals_refused", **_facts(job), code=failed.code, summary=failed.summary)
+            self.log("changes_refused", **_facts(job), code=failed.code, summary=failed.summary)
             return failed
         self.log(f"job_{step.kind}", **_facts(job), event_reason=step.event, items=gained.items)
         if step.event == settling.BREAKER:
@@ -405,18 +400,18 @@ class Working:
         ]
 
     def _commit(self, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
-        """The settlement with the removals that go with it; why those did not go, else None.
+        """The settlement with the changes that go with it; why those did not go, else None.
 
-        Then nothing was written. Where the reply was lost a settlement without the removals tells: it takes place only
+        Then nothing was written. Where the reply was lost a settlement without the changes tells: it takes place only
         if the one with them never did, and never will.
         """
-        if not attempt.deletes:
+        if not attempt.changes:
             self._write_settlement(settlement, children)
             return None
         if attempt.looked_at is None or self.clock() - attempt.looked_at > FRESH:
-            return _changed("what was read of the records grew old before they could be removed")
+            return _changed("what was read of the records grew old before they could be changed")
         try:
-            written = self.ledger.table.transact([settlement, *children, *attempt.deletes.values()])
+            written = self.ledger.table.transact([settlement, *children, *attempt.changes.values()])
         except CallFailed as failed:
             return replace(failed.failure, unknown_effect=False)
         if isinstance(written, Applied):

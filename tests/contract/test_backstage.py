@@ -1,4 +1,4 @@
-"""What rehearsals need on AWS: canaries and queues on moto, the worker function by recorded answers."""
+"""What rehearsals need on AWS: decoys and queues on moto, the worker function by recorded answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 from moto.core import DEFAULT_ACCOUNT_ID
 from sexton.aws import backstage
-from sexton.aws.backstage import LambdaWorker, RedriveRoleQueue, S3Canaries
+from sexton.aws.backstage import LambdaWorker, RedriveRoleQueue, S3Decoys
 from sexton.errors import CallFailed
 
 REGION = "eu-central-1"
@@ -27,17 +27,17 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.session.Session]:
         yield boto3.session.Session("testing", "testing", region_name=REGION)
 
 
-def test_a_canary_is_read_as_it_was_put(aws: boto3.session.Session) -> None:
+def test_a_decoy_is_read_as_it_was_put(aws: boto3.session.Session) -> None:
     s3 = aws.client("s3")
-    s3.create_bucket(Bucket="canaries", CreateBucketConfiguration={"LocationConstraint": REGION})
-    canaries = S3Canaries(s3, DEFAULT_ACCOUNT_ID)
+    s3.create_bucket(Bucket="decoys", CreateBucketConfiguration={"LocationConstraint": REGION})
+    decoys = S3Decoys(s3, DEFAULT_ACCOUNT_ID)
 
-    canaries.put("canaries", "a b/é", b"bytes\x00")
+    decoys.put("decoys", "a b/é", b"bytes\x00")
 
-    assert canaries.read("canaries", "a b/é") == b"bytes\x00"
-    assert canaries.read("canaries", "absent") is None
+    assert decoys.read("decoys", "a b/é") == b"bytes\x00"
+    assert decoys.read("decoys", "absent") is None
     with pytest.raises(CallFailed):
-        canaries.read("absent", "a")
+        decoys.read("absent", "a")
 
 
 def test_the_queue_is_asked_under_a_role_that_is_assumed_once_and_late(aws: boto3.session.Session) -> None:

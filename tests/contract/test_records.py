@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -121,6 +122,17 @@ def test_a_record_is_read_with_what_it_is_judged_by_and_no_more(world: World) ->
     if world.name != "fake":
         assert record.values == {"deadline": {"N": f"{DUE - 1}"}, "version": {"B": "AP8="}}
     assert "secret" not in record.values
+
+
+def test_what_another_field_of_the_policy_judges_by_is_read_too(world: World) -> None:
+    _, records, hands = world.records()
+    remind(hands, "a", tenant={"S": "acme"})
+    for way in ({}, SCAN):
+        reading = source(**way).reading("tenant")
+        page = Records(records, reading, CUTOFF).page(Place())
+        assert [json.loads(item.etag)["tenant"] for item in page.items] == [{"S": "acme"}]
+        (record,) = records.get(reading, [{"id": {"S": "a"}}])
+        assert record.values["tenant"] == {"S": "acme"}
 
 
 # removals

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from sexton.elsewhere import Elsewhere
 from sexton.errors import Failure, ReasonClass
 from sexton.ports import CHANGED_AT_ONCE, Removed
+from sexton.table import Update
 
 from tests.contract.test_records import DUE, delete, remind, source
 from tests.contract.worlds import AwsWorld, World
@@ -47,6 +48,22 @@ def test_a_refusal_tells_nothing_of_the_record_but_that_it_is_there(world: World
     (came,) = records.change([delete(hands, "a", DUE - 2)])
     assert isinstance(came, Failure)
     assert "personal" not in repr(came)
+
+
+def test_a_record_is_marked_only_while_it_is_as_it_was(world: World) -> None:
+    _, records, hands = world.records()
+    remind(hands, "a")
+    mark = {"expired": {"BOOL": True}}
+    marks = [
+        Update(hands.name, each.key, each.expected, mark)
+        for each in (delete(hands, "a", expired=None), delete(hands, "absent", expired=None))
+    ]
+    assert classes(records.change(marks)) == [None, ReasonClass.GONE]
+    assert classes(records.change(marks[:1])) == [ReasonClass.CHANGED]
+    marked = source(table=hands.name, version_attribute="expired")
+    (found,) = records.get(marked, [{"id": {"S": "a"}}])
+    assert found.values["expired"] == {"BOOL": True}
+    assert hands.ids() == ["a"]
 
 
 def test_a_lost_reply_is_an_effect_that_nobody_knows_of(world: World) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from infra.local import emulator as emulators
 from infra.local import stage as stages
+from infra.local.demo import application as applications
+from infra.local.demo.application import Application
 from infra.local.stage import Stage
 from tests.e2e import hardships, record_stories, stories
 from tests.e2e.faults import Faults
@@ -40,6 +42,7 @@ ORDER = (
     "test_line",
     "test_kinds",
     "test_records",
+    "test_record_actions",
     "test_real_faults",
     "test_faults",
     "test_poison",
@@ -68,7 +71,14 @@ def proxy() -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="session")
-def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """What is called for records."""
+    with applications.running(tmp_path_factory.mktemp("application"), record_stories.MOODS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def policies(tmp_path_factory: pytest.TempPathFactory, application: Application) -> Path:
     """The folder of policies that is deployed: those of this folder, and one for each story of a crash or hardship."""
     folder = tmp_path_factory.mktemp("deployed") / "policies"
     shutil.copytree(POLICIES, folder)
@@ -76,11 +86,14 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stories.write_policies(folder)
     hardships.write_policies(folder)
     record_stories.write_policies(folder)
+    record_stories.write_action_policies(folder, application.host)
     return folder
 
 
 @pytest.fixture(scope="session")
-def stage(tmp_path_factory: pytest.TempPathFactory, proxy: Proxy, policies: Path) -> Iterator[Stage]:
+def stage(
+    tmp_path_factory: pytest.TempPathFactory, proxy: Proxy, policies: Path, application: Application
+) -> Iterator[Stage]:
     """The deployed stack: `stage.outputs`, `stage.environment` for a command, `stage.client("s3")`."""
     with warnings.catch_warnings():
         # The process is known by its id from here on, and ended by it; its handle is let go on purpose.
@@ -89,7 +102,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory, proxy: Proxy, policies: Path
     try:
         proxy.forward_to(emulator)
         stages.bootstrap(emulator)
-        yield stages.deploy(emulator, policies=policies, **CONTEXT)
+        deployed = stages.deploy(emulator, policies=policies, local_ca=application.authority, **CONTEXT)
+        deployed.client("secretsmanager").create_secret(Name=applications.SECRET, SecretString=applications.TOKEN)
+        yield deployed
     finally:
         emulator.stop()
 

@@ -30,7 +30,12 @@ from infra.local.emulator import HOST, Emulator
 
 HOOK = Path(__file__).parent / "hook"
 CALLER = re.compile(r"exec-env/(?P<function>[\w-]+)\.(?P<pid>\d+)")
-TARGETS = {"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "AWSEvents": "events"}
+TARGETS = {
+    "DynamoDB_20120810": "dynamodb",
+    "AmazonSQS": "sqs",
+    "AWSEvents": "events",
+    "secretsmanager": "secretsmanager",
+}
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 UPSTREAM_SECONDS = 60
 MARK = "X-Mark"  # the header with the mark of a call that takes a detour

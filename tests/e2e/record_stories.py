@@ -14,6 +14,7 @@ from typing import Any
 
 from sexton.attributes import canonical
 
+from infra.local.demo.application import SECRET, Mood
 from tests.e2e.faults import Faults
 from tests.e2e.hardships import CONFLICT, LEDGER, LOST, ONCE, THROTTLED, TRANSACTION, Hardship, Struck, every, says
 from tests.e2e.proxy import Proxy, Rule, Strike
@@ -25,6 +26,23 @@ PUT_AT_ONCE = 25
 DAY = timedelta(days=1)
 
 LINE, LINE_GROUPS = "reminders-line", ("line-a", "line-b")
+
+# Records that are marked, archived, or called for.
+MARK, ARCHIVE = "mark-line", "archive-line"
+CALL, CALL_ONCE, CALL_KILLED = "call-line", "call-once", "call-killed"
+MARKED = {"retired": {"BOOL": True}}
+FEW = 5
+CALLS = {
+    CALL: {
+        "plain": Mood.WELL,
+        "reply-lost": Mood.LOSES_REPLY,
+        "busy": Mood.BUSY,
+        "refused": Mood.REFUSES,
+    },
+    CALL_ONCE: {"plain": Mood.WELL},
+    CALL_KILLED: {"plain": Mood.WELL},
+}
+MOODS = {f"{policy}-{name}": mood for policy, moods in CALLS.items() for name, mood in moods.items()}
 
 # The removals are the only `Delete` that any transaction of Sexton has.
 REMOVAL = "dynamodb:TransactWriteItems"
@@ -55,8 +73,25 @@ def write_policies(folder: Path) -> None:
     write_record_policy(folder, LINE, LINE_GROUPS, filter={"state": ["sent", "unsent"]})
 
 
-def write_record_policy(folder: Path, policy: str, groups: Sequence[str], **source: object) -> None:
-    """A policy that deletes the records of some groups once their deadline is a second past."""
+def write_action_policies(folder: Path, host: str) -> None:
+    """A policy for each other thing that can be done with records; the application that is called is at this host."""
+    write_record_policy(folder, MARK, [MARK], action={"kind": "mark", "attribute": "retired", "value": True})
+    write_record_policy(folder, ARCHIVE, [ARCHIVE], action="archive", recovery="archive")
+    for policy in (CALL, CALL_ONCE, CALL_KILLED):
+        call = {"kind": "http", "method": "POST", "hosts": [host], "url": f"https://{host}/reminders/{{id}}/cancel"}
+        how = {"success": [200, 204], "headers": {"Authorization": SECRET}, "rate": 20}
+        write_record_policy(folder, policy, [policy], action={**call, **how, "idempotent": policy != CALL_ONCE})
+
+
+def write_record_policy(
+    folder: Path,
+    policy: str,
+    groups: Sequence[str],
+    action: object = "delete",
+    recovery: str = "none",
+    **source: object,
+) -> None:
+    """A policy for the records of some groups, once their deadline is a second past."""
     values = {
         "kind": "dynamodb",
         "table": TABLE,
@@ -66,7 +101,7 @@ def write_record_policy(folder: Path, policy: str, groups: Sequence[str], **sour
         "version_attribute": "version",
     }
     limits = {"max_attempts": 5, "max_items": 10_000}
-    write_policy(folder, policy, "", source=values | source, action="delete", limits=limits)
+    write_policy(folder, policy, "", source=values | source, action=action, recovery=recovery, limits=limits)
 
 
 def record(group: str, name: str, deadline: datetime, **more: dict[str, str]) -> dict[str, Any]:

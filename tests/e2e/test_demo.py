@@ -5,13 +5,14 @@ from __future__ import annotations
 import http.client
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,10 +26,12 @@ from sexton.policy import load_policies
 
 from infra.local import emulator as emulators
 from infra.local.demo import __main__ as demo
+from infra.local.demo import application as applications
 from infra.local.demo import checking, gate
 from infra.local.demo import policies as examples
+from infra.local.demo.application import TOKEN, Application, Heard, Mood
 from infra.local.demo.hands import DemoError
-from infra.local.demo.records import QUOTES, records
+from infra.local.demo.records import MOODS, QUOTES, records
 from infra.local.demo.seeds import LOGS, MEDDLED, RECORDS, SEALED, SEVERAL_A_KEY, Fate, Kind, Meddling, Seed, seeds
 from infra.local.demo.story import Story
 from infra.local.stage import ROOT, client
@@ -89,6 +92,9 @@ def test_every_object_ends_as_expected_and_nothing_stays(work: Path, tmp_path: P
         "120 planned = 120 deleted + 0 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "app/worker/sealed.log",
         "AccessDenied (permanent)",
+        "31 planned = 30 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
+        "12 planned = 11 deleted + 0 skipped + 1 dead + 0 cancelled, each item exactly once.",
+        "http_422 (permanent)",
         "$ sexton explain s3://sexton-demo-logs/app/web/rewritten.log",
         "$ sexton verify logs-expire.",
     ):
@@ -224,7 +230,7 @@ def test_no_two_share_a_key_but_versions_and_uploads() -> None:
 def test_what_the_demo_enforces_waits_for_a_person_in_the_examples(tmp_path: Path) -> None:
     """Whoever deploys the examples as they are loses nothing that nobody had looked at, but for the plainest."""
     files = {policy.id: policy for policy in load_policies(examples.EXAMPLES)}
-    deployed = {policy.id: policy for policy in load_policies(examples.write(tmp_path / "policies"))}
+    deployed = {policy.id: policy for policy in load_policies(examples.write(tmp_path / "policies", "localhost:4443"))}
 
     assert set(deployed) == set(files) == set(checking.POLICIES.values())
     changed = {name for name, policy in deployed.items() if policy.version != files[name].version}
@@ -392,3 +398,82 @@ def test_the_gate_says_of_an_upload_when_it_was_begun(guarded: SimpleNamespace) 
     tags = [f"{{{gate.NAMESPACE}}}{name}" for name in ("Key", "Initiated")]
     found = [tuple(upload.findtext(tag) for tag in tags) for upload in answer.iter(f"{{{gate.NAMESPACE}}}Upload")]
     assert found == [("old", "2026-01-31T00:00:00Z"), ("new", "today")]
+
+
+@pytest.mark.parametrize(("archived", "expected"), [(["a"], 0), ([], 1), (["a", "a"], 1), (["a", "b"], 1)])
+def test_one_wrong_record_in_the_archive_is_noticed(archived: list[str], expected: int) -> None:
+    gone = Seed(QUOTES, "a", 1, Fate.DELETED, kind=Kind.RECORD, record={"id": {"S": "a"}})
+    kept = Seed(QUOTES, "c", 1, Fate.YOUNGER, kind=Kind.RECORD, record={"id": {"S": "c"}})
+    found = [canonical({"id": {"S": name}}) for name in archived]
+
+    assert len([*checking.about_archive(found, [gone, kept])]) == expected
+
+
+# The application
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    with applications.running(tmp_path, MOODS) as running:
+        running.cancel = lambda booking: None
+        yield running
+
+
+def call(application: Application, booking: str, key: str, token: str = TOKEN) -> int | None:
+    """The status of one call; None where there was no answer."""
+    context = ssl.create_default_context(cafile=application.authority)
+    connection = http.client.HTTPSConnection(applications.NAME, application.port, context=context, timeout=10)
+    with closing(connection):
+        headers = {"Idempotency-Key": key, "Authorization": token}
+        connection.request("POST", f"/carriers/c/bookings/{booking}/cancel", b"{}", headers)
+        try:
+            return connection.getresponse().status
+        except (http.client.HTTPException, OSError):
+            return None
+
+
+@pytest.mark.parametrize(
+    ("booking", "statuses", "done"),
+    [
+        ("booking-0000", [204, 200, 200], 1),
+        ("booking-reply-lost", [None, 200, 200], 1),
+        ("booking-at-noon", [503, 204, 200], 1),
+        ("booking-shipped", [422, 422, 422], 0),
+    ],
+)
+def test_the_application_does_nothing_twice_for_one_key(
+    application: Application, booking: str, statuses: list[int | None], done: int
+) -> None:
+    assert [call(application, booking, "a key") for _ in range(3)] == statuses
+    assert application.heard[booking].done == done
+
+
+def test_the_application_does_it_again_for_another_key(application: Application) -> None:
+    """So that a key that does not stay the same is noticed."""
+    for key in ("one", "another"):
+        assert call(application, "booking-0000", key) == 204
+    assert application.heard["booking-0000"].done == 2
+
+
+def test_the_application_does_nothing_for_a_stranger(application: Application) -> None:
+    assert call(application, "booking-0000", "a key", "Bearer somebody") == 401
+    assert application.heard == {}
+
+
+WELL = {booking: Heard(["204"], {booking}, 0 if mood is Mood.REFUSES else 1) for booking, mood in MOODS.items()}
+AGAIN = {name: Heard(["?", "200"], {name}, 1) for name in ("booking-reply-lost", "booking-at-noon")}
+
+
+@pytest.mark.parametrize(
+    ("heard", "expected"),
+    [
+        (WELL | AGAIN, 0),
+        (WELL, 2),  # nobody came again
+        (WELL | AGAIN | {"booking-0000": Heard(["204", "204"], {"one", "another"}, 2)}, 2),
+        (WELL | AGAIN | {"booking-0000": Heard(["204"], {"booking-0001"}, 1)}, 1),
+        (WELL | AGAIN | {"booking-shipped": Heard(["204"], {"booking-shipped"}, 1)}, 1),
+        ({name: came for name, came in (WELL | AGAIN).items() if name != "booking-0000"}, 1),
+    ],
+)
+def test_one_wrong_call_is_noticed(heard: dict[str, Heard], expected: int) -> None:
+    assert len([*checking.about_calls(heard)]) == expected

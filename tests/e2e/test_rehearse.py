@@ -56,5 +56,5 @@ def test_somebody_elses_object_is_in_the_way(site: Site, rehearsed: Answer) -> N
     site.fill(BUCKET, ["rehearsals/mine"])
     refused = site.sexton("rehearse", *OPTIONS)
 
-    assert (refused.code, refused.json["error"]["code"]) == (1, "not_only_canaries")
+    assert (refused.code, refused.json["error"]["code"]) == (1, "not_only_decoys")
     assert site.keys(BUCKET) == ["rehearsals/mine"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sexton.backstage import Backstage
-from sexton.canary import FaultyTarget
+from sexton.decoy import FaultyTarget
 from sexton.errors import CallFailed, LeaseLost
 from sexton.policy import Policy, load_policies
 from sexton.rehearsing_acts import FAULTY_WORKER, WORKER
@@ -28,7 +28,7 @@ class Killed(Exception):
 
 @dataclass
 class Stand(World):
-    """A world with a rehearsal's policy, whose worker fails at canaries while it has that handler.
+    """A world with a rehearsal's policy, whose worker fails at decoys while it has that handler.
 
     `before_work` is called with each message before the worker gets it; `stuck`: the function keeps its handler.
     """
@@ -62,7 +62,7 @@ def _die() -> None:
 
 
 @dataclass
-class FakeCanaries:
+class FakeDecoys:
     """Objects of a world's buckets."""
 
     stand: Stand
@@ -107,4 +107,4 @@ class FakeWorkerFunction:
 
 def backstage(stand: Stand) -> Backstage:
     """All of it."""
-    return Backstage(FakeCanaries(stand), FakeJobsQueue(stand), FakeWorkerFunction(stand))
+    return Backstage(FakeDecoys(stand), FakeJobsQueue(stand), FakeWorkerFunction(stand))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from sexton import ports
 from sexton.errors import CallFailed, Failure, ReasonClass
@@ -44,8 +44,7 @@ class Crash(BaseException):
     """The process ends here. A BaseException, so that no handler of errors can go on after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One call of a port; `str` gives `port.method`."""
 
     port: str

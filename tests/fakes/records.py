@@ -110,23 +110,23 @@ class FakeRecords:
         """Let them catch up."""
         self._shown = None
 
-    def change(self, changes: Sequence[Delete]) -> Sequence[Removed | Failure]:
+    def change(self, changes: Sequence[Delete | Update]) -> Sequence[Removed | Failure]:
         """One by one, in order; those of `refusals` fail in their turns."""
         return [self._changed(change) for change in changes]
 
-    def _changed(self, change: Delete) -> Removed | Failure:
+    def _changed(self, change: Delete | Update) -> Removed | Failure:
         if self.before_change:
             self.before_change.pop(0)()
         if refusals := self.refusals.get(canonical(change.key)):
             failure = refusals.pop(0)
             if failure.unknown_effect and self.permits(change):
-                self.remove(change)
+                self.carry_out(change)
             return failure
         if canonical(change.key) not in self.records:
             return GONE
         if not self.permits(change):
             return CHANGED
-        self.remove(change)
+        self.carry_out(change)
         return Removed()
 
     # the transactions of the ledger's table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import format_datetime
@@ -29,6 +29,8 @@ OUTPUTS = {
     "DiscoveryFunctionName": "discovery",
     "WorkerFunctionName": "worker",
     "ReconcilerFunctionName": "reconciler",
+    "OperateFunctionName": "operate",
+    "ApproveFunctionName": "approve",
 }
 ENVIRONMENT = {
     "SEXTON_LEDGER_TABLE": "ledger",
@@ -39,7 +41,36 @@ ENVIRONMENT = {
     "SEXTON_WORKER_TIMEOUT_SECONDS": "120",
     "SEXTON_MAX_RECEIVE_COUNT": "15",
 }
-TIMEOUTS = {"discovery": 900, "worker": 120, "reconciler": 300}
+TIMEOUTS = {"discovery": 900, "worker": 120, "reconciler": 300, "operate": 60, "approve": 60}
+OF_CONTROL = {
+    "SEXTON_DISCOVERY_FUNCTION": "discovery",
+    "SEXTON_SCHEDULE_GROUP": "g",
+    "SEXTON_JOBS_MAPPING": "u",
+    "SEXTON_REDRIVE_ROLE": f"arn:aws:iam::{ACCOUNT}:role/redrive",
+    "SEXTON_TRUST_CALLER": "false",
+}
+DOORS = {"operate": "operator", "approve": "approver"}
+
+REMINDERS = {  # a table of a policy
+    "TableStatus": "ACTIVE",
+    "AttributeDefinitions": [
+        {"AttributeName": "id", "AttributeType": "S"},
+        {"AttributeName": "status", "AttributeType": "S"},
+        {"AttributeName": "deadline", "AttributeType": "N"},
+    ],
+    "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+    "GlobalSecondaryIndexes": [
+        {
+            "IndexName": "by-status",
+            "IndexStatus": "ACTIVE",
+            "KeySchema": [
+                {"AttributeName": "status", "KeyType": "HASH"},
+                {"AttributeName": "deadline", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+    ],
+}
 
 Answer = Callable[..., Mapping[str, Any]]
 Call = tuple[str, str]  # service and method
@@ -184,7 +215,10 @@ def healthy(world: World) -> tuple[Site, FakeAws]:
     stack_id = arn("cloudformation", "stack/Sexton/1")
     for parts in (_functions, _schedules, _queues, _ledger, _evidence, _bucket, _iam):
         parts(aws)
-    return Site("Sexton", stack_id, OUTPUTS, session, deployment(world, FakeFunctions(world))), aws
+    site = Site(
+        "Sexton", stack_id, OUTPUTS, session, deployment(world, FakeFunctions(world)), elsewhere=lambda *_: session
+    )
+    return site, aws
 
 
 def _functions(aws: FakeAws) -> None:
@@ -196,11 +230,13 @@ def _functions(aws: FakeAws) -> None:
             "State": "Active",
             "LastUpdateStatus": "Successful",
             "Runtime": "python3.13",
-            "Environment": {"Variables": ENVIRONMENT},
+            "Handler": f"handlers.{'control' if FunctionName in DOORS else FunctionName}.handler",
+            "Environment": {"Variables": _told(FunctionName)},
             "LoggingConfig": {"LogGroup": f"/logs/{FunctionName}"},
         }
 
     aws.answers["lambda", "get_function_configuration"] = configuration
+    aws.say("sts", "assume_role", {"Credentials": {}})
     aws.answers["sts", "get_caller_identity"] = lambda: {
         "ResponseMetadata": {"HTTPHeaders": {"date": format_datetime(aws.clock())}}
     }
@@ -213,6 +249,12 @@ def _functions(aws: FakeAws) -> None:
         "ScalingConfig": {"MaximumConcurrency": 10},
     }
     aws.say("lambda", "list_event_source_mappings", {"EventSourceMappings": [mapping]})
+
+
+def _told(function: str) -> Mapping[str, str]:
+    if function not in DOORS:
+        return ENVIRONMENT
+    return {**ENVIRONMENT, **OF_CONTROL, "SEXTON_DOOR": DOORS[function]}
 
 
 def _schedules(aws: FakeAws) -> None:
@@ -263,6 +305,7 @@ def _ledger(aws: FakeAws) -> None:
     }
     table = {
         "TableStatus": "ACTIVE",
+        "AttributeDefinitions": [],
         "KeySchema": _keys("pk", "sk"),
         "BillingModeSummary": {"BillingMode": "PAY_PER_REQUEST"},
         "DeletionProtectionEnabled": True,
@@ -270,7 +313,9 @@ def _ledger(aws: FakeAws) -> None:
     }
     recovery = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}}
     expiry = {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
-    aws.say("dynamodb", "describe_table", {"Table": table})
+    aws.answers["dynamodb", "describe_table"] = lambda TableName="ledger": {
+        "Table": REMINDERS if TableName == "reminders" else table
+    }
     aws.say("dynamodb", "describe_continuous_backups", {"ContinuousBackupsDescription": recovery})
     aws.say("dynamodb", "describe_time_to_live", {"TimeToLiveDescription": expiry})
 
@@ -306,11 +351,25 @@ def _bucket(aws: FakeAws) -> None:
 def _iam(aws: FakeAws) -> None:
     """Every right is granted but those that would be too many."""
     forbidden = {"s3:DeleteObjectVersion", "s3:AbortMultipartUpload", "dynamodb:DeleteItem"}
+    of_the_operator = {"sts:AssumeRole", "lambda:UpdateEventSourceMapping", "scheduler:UpdateSchedule"}
 
-    def simulate(PolicySourceArn: str, ActionNames: list[str], ResourceArns: list[str], **_: Any) -> Mapping[str, Any]:
+    def simulate(
+        PolicySourceArn: str, ActionNames: list[str], ResourceArns: list[str], ContextEntries: Sequence[Any] = ()
+    ) -> Mapping[str, Any]:
         function, (resource,) = PolicySourceArn.rpartition("/")[2], ResourceArns
+        values = [value for entry in ContextEntries for value in entry["ContextKeyValues"]]
 
         def decision(action: str) -> str:
+            if action.startswith("secretsmanager:") or (function != "worker" and "/archived/" in resource):
+                return "implicitDeny"
+            if ":table/reminders" in resource and action.endswith(("UpdateItem", "PutItem", "DeleteItem")):
+                return "allowed" if (function, action) == ("worker", "dynamodb:DeleteItem") else "implicitDeny"
+            if function != "worker" and any(value.startswith("sexton-worker.") for value in values):
+                return "implicitDeny"
+            if function in DOORS and action == "s3:PutObject":
+                return "implicitDeny"
+            if function == "approve" and (action in of_the_operator or "RUN#x" in values):
+                return "implicitDeny"
             own = action != "s3:DeleteObject" or (function == "worker" and ":::evidence" not in resource)
             sends = action != "sqs:SendMessage" or function == "discovery"
             return "allowed" if own and sends and action not in forbidden else "implicitDeny"

@@ -153,7 +153,7 @@ class World:
     @property
     def stores(self) -> Stores:
         """Where items lie, its calls unrecorded."""
-        return Stores(self.bucket, self.records, endpoints=self.endpoints)
+        return Stores(self.bucket, self.records, self.evidence, self.endpoints)
 
     def fill(self, keys: Iterable[str], age: timedelta = timedelta(days=60), bucket: str = "logs") -> None:
         """Put objects that were last modified so long ago."""
@@ -253,7 +253,7 @@ class World:
 
     def previewing(self) -> Previewing:
         """What undos would do."""
-        return Previewing(self.ledger, self.evidence, self._wrapped_bucket, self.clock)
+        return Previewing(self.ledger, self.evidence, self._stores, self.clock)
 
     def resume(self, run_id: str) -> None:
         """The Discovery port: remembered until the tick is over."""
@@ -294,8 +294,8 @@ class World:
 
     @property
     def _stores(self) -> Stores:
-        endpoints = self.trace.wrap("endpoints", self.endpoints)
-        return Stores(self._wrapped_bucket, self._wrapped_records, endpoints=endpoints)
+        evidence, endpoints = self.trace.wrap("evidence", self.evidence), self.trace.wrap("endpoints", self.endpoints)
+        return Stores(self._wrapped_bucket, self._wrapped_records, evidence, endpoints)
 
     def _wrapped_records(self, name: str, place: Elsewhere | None = None, run_id: str = "") -> FakeRecords:
         return self.trace.wrap("records", self.records(name, place, run_id))

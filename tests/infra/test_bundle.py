@@ -26,6 +26,11 @@ list_prices()
 import boto3
 for service in sys.argv[2:]:
     boto3.client(service, region_name="eu-central-1")
+from functools import cached_property
+from sexton.aws.clients import Clients
+clients = Clients(boto3.session.Session(region_name="eu-central-1"))
+for name in [name for name, each in vars(Clients).items() if isinstance(each, cached_property)]:
+    getattr(clients, name)
 elsewhere = [m for m in sys.modules.values() if "site-packages" in (getattr(m, "__file__", None) or "")]
 assert not elsewhere, elsewhere
 """

@@ -22,6 +22,7 @@ TWO = "arn:<AWS::Partition>:s3:::sources-two"
 THREE = "arn:<AWS::Partition>:s3:::sources-three"
 TABLES = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table"
 REMINDERS, SESSIONS = f"{TABLES}/reminders", f"{TABLES}/sessions"
+MARKED, ARCHIVED = CHANGED = f"{TABLES}/marked", f"{TABLES}/archived"
 ORDERS = "arn:<AWS::Partition>:dynamodb:us-east-1:<AWS::AccountId>:table/orders"  # in another region
 BEHIND, READABLE = "arn:aws:iam::210987654321:role/sexton-reminders", "arn:aws:iam::310987654321:role/readable"
 SEEN = ENFORCED | {"arn:<AWS::Partition>:s3:::sources-one/exports/*"}
@@ -52,7 +53,7 @@ def test_nobody_deletes_evidence_or_ledger_rows_or_scans(template: Template, nam
 
     assert not any(template.logical("EvidenceBucketName") in r for r in granted(rights, "s3:Delete*"))
     for action in ("DeleteItem", "BatchWriteItem", "PartiQLDelete", "Scan", "DeleteTable", "UpdateTable"):
-        assert granted(rights, f"dynamodb:{action}") <= {REMINDERS, SESSIONS, ORDERS}
+        assert granted(rights, f"dynamodb:{action}") <= {REMINDERS, SESSIONS, ORDERS, *CHANGED}
     assert granted(rights, "s3:PutLifecycleConfiguration") == set()
 
 
@@ -80,9 +81,10 @@ def test_only_discovery_sends_and_only_the_worker_takes(template: Template) -> N
 
 def test_the_worker_writes_no_control_rows(template: Template) -> None:
     writes = [r for r in template.rights_of("worker") if r.action in ("dynamodb:PutItem", "dynamodb:UpdateItem")]
+    of_rows = [right for right in writes if not {*right.resources} <= {*CHANGED}]
 
-    assert writes
-    for right in writes:
+    assert of_rows
+    for right in of_rows:
         assert '"dynamodb:LeadingKeys": ["RUN#*", "MALFORMED#*", "POLICY#*"]' in right.conditions
 
 
@@ -93,8 +95,26 @@ def test_each_function_writes_its_own_kind_of_evidence(template: Template) -> No
         return {r.removeprefix(f"{bucket}/") for r in granted(template.rights_of(name), "s3:PutObject")}
 
     assert kinds("discovery") == {"plans/*", "policies/*", "runs/*"}
-    assert kinds("worker") == {"outcomes/*"}
+    assert kinds("worker") == {"outcomes/*", "archived/*"}
     assert kinds("reconciler") == {"outcomes/*", "policies/*", "runs/*"}
+
+
+def test_only_the_worker_reads_archived_records(template: Template) -> None:
+    bucket = f"<{template.logical('EvidenceBucketName')}.Arn>"
+
+    def reads(name: str) -> bool:
+        return any(
+            each in (f"{bucket}/archived/*", f"{bucket}/*")
+            for each in granted(template.rights_of(name), "s3:GetObject")
+        )
+
+    assert [name for name in ALL if reads(name)] == ["worker"]
+
+
+def test_the_worker_updates_records_where_a_policy_marks_and_nowhere_else(template: Template) -> None:
+    updated = {name: granted(template.rights_of(name), "dynamodb:UpdateItem") for name in ALL}
+    assert {name for name, tables in updated.items() if MARKED in tables} == {"worker"}
+    assert not any({REMINDERS, SESSIONS, ORDERS, ARCHIVED} & tables for tables in updated.values())
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -136,10 +156,11 @@ def test_who_undoes_reads_the_receipts_and_the_policy(template: Template) -> Non
 @pytest.mark.parametrize(
     ("name", "action", "where"),
     [
-        ("discovery", "DescribeTable", {REMINDERS, SESSIONS, ORDERS}),
-        ("discovery", "Scan", {SESSIONS, ORDERS}),
-        ("worker", "BatchGetItem", {REMINDERS, ORDERS}),
-        ("worker", "DeleteItem", {REMINDERS, ORDERS}),
+        ("discovery", "DescribeTable", {REMINDERS, SESSIONS, ORDERS, *CHANGED}),
+        ("discovery", "Scan", {SESSIONS, ORDERS, *CHANGED}),
+        ("worker", "BatchGetItem", {REMINDERS, ORDERS, *CHANGED}),
+        ("worker", "DeleteItem", {REMINDERS, ORDERS, ARCHIVED}),
+        ("worker", "PutItem", {ARCHIVED}),
     ],
 )
 def test_records_are_found_by_discovery_and_removed_by_the_worker(

@@ -6,30 +6,36 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sexton import cli, keys, verifying
+from sexton import cli, keys, plan, reading_reported, reported, verifying
 from sexton.approval import reasons_to_wait
 from sexton.cohort import NO_COHORT, name_of
 from sexton.cohort_counts import MOST_TEXT, CohortCounts, Count
 from sexton.decision import EXPIRED, REPORT_ONLY, YOUNGER, Decision
 from sexton.errors import EvidenceAltered
 from sexton.item import Item
-from sexton.policy import Policy
+from sexton.lifecycle import LifecycleRules, NoLifecycleRule, rule_for
+from sexton.policy import Policy, load_policies
+from sexton.ports import KeyShape, TableShape
 from sexton.run import Run
+from sexton.wording import in_words
 
 from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.recorder import Crash
+from tests.fakes.records import REMINDERS, FakeRecords
 from tests.fakes.time import START
-from tests.fakes.world import World, policy, records_policy, uploads_policy
+from tests.fakes.world import World, calls_policy, policy, records_policy, uploads_policy
 from tests.integration.test_planning import Pages
 
 YOUNG = timedelta(days=1)
 PATTERN = "app/{tenant}/..."
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 MANY = 1_000
 
 
@@ -47,8 +53,8 @@ def a_world(rule: Policy) -> World:
     return world
 
 
-def carried_out(world: World) -> Run:
-    answer = world.trigger()
+def carried_out(world: World, policy_id: str = "logs-expire") -> Run:
+    answer = world.trigger(policy_id)
     world.settle()
     run = world.run(answer)
     assert (run.state, run.balanced) == ("completed", True), (run.state, run.held_because)
@@ -190,6 +196,91 @@ def test_only_canaries_are_planned_and_removed() -> None:
     assert verifying.verify(world.evidence, run.run_id).holds
 
 
+LEFT = ["a/1", "a/2", "a/3", "c/1", "c/2", "c/3", "c/4", "nobody"]
+
+
+def listed(world: World, run: Run) -> list[str]:
+    written = plan.read(world.evidence, run.run_id).cohorts
+    assert written is not None
+    return [
+        item.key.removeprefix("app/") for item in reading_reported.items(world.evidence, run.run_id, written.reported)
+    ]
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3, 100])
+def test_what_is_left_alone_is_listed_whoever_went_on(pages: int) -> None:
+    world = a_world(tenants(canary=["b"], size=1))
+    world.bucket().most = 2
+    answer = world.discover({"policy": "logs-expire", "scheduled_time": START.isoformat()}, Pages(pages))
+    while world.run(answer).state == "planning":
+        world.discover({"resume": answer["run_id"]}, Pages(pages))
+    assert listed(world, world.run(answer)) == LEFT
+    assert verifying.verify(world.evidence, str(answer["run_id"])).holds
+
+
+def test_what_is_left_alone_is_listed_wherever_a_planner_died() -> None:
+    rule = tenants(canary=["b"], size=1)
+    calm = a_world(rule)
+    calm.trigger()
+    for nth in range(1, len(calm.trace.names) + 1):
+        world = a_world(rule)
+        world.trace.crash_after(nth)
+        with pytest.raises(Crash):
+            world.trigger()
+        world.clock.advance(300)
+        world.trigger(at=START)
+        world.settle()
+        (run,) = world.ledger.runs("logs-expire")
+        assert listed(world, run) == LEFT, f"after call {nth}"
+        assert verifying.verify(world.evidence, run.run_id).holds
+
+
+def test_so_much_that_is_only_reported_is_in_memory_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reported.ReportedItems, "full", property(lambda self: len(self.pending) >= 3))
+    world = a_world(tenants(canary=["b"]))
+    world.bucket().most = 2
+    run = carried_out(world)
+    assert listed(world, run) == LEFT
+    written = plan.read(world.evidence, run.run_id).cohorts
+    assert written is not None
+    assert written.reported is not None
+    assert written.reported.files > 1
+    assert verifying.verify(world.evidence, run.run_id).holds
+
+
+@pytest.mark.parametrize("how", ["gone", "altered", "dropped"])
+def test_a_list_that_was_altered_is_found_by_verifying(how: str, told: Any) -> None:
+    world = a_world(tenants(canary=["b"], size=1))
+    run = carried_out(world)
+    key = next(key for key in world.evidence.files if "/reported-00001-" in key)
+    if how == "gone":
+        del world.evidence.files[key]
+    elif how == "altered":
+        world.evidence.files[key] = world.evidence.files[key].replace(b"app/a/1", b"app/a/9")
+    else:
+        planned = json.loads(world.evidence.files[keys.plan(run.run_id)])
+        planned["cohorts"]["reported"] = None
+        world.evidence.files[keys.plan(run.run_id)] = json.dumps(planned).encode()
+    found = verifying.verify(world.evidence, run.run_id)
+    assert not found.holds
+    assert any("reported" in difference for difference in found.differences)
+    if how != "dropped":
+        assert told(world, "plan", "reported", run.run_id) == ""
+
+
+def test_what_is_left_alone_is_shown_item_by_item(told: Any) -> None:
+    world = a_world(tenants(canary=["b"]))
+    run = carried_out(world)
+    found = json.loads(told(world, "plan", "reported", run.run_id, "--json"))
+    assert [(each["cohort"], each["key"]) for each in found[:1] + found[-1:]] == [
+        ("a", "app/a/1"),
+        (NO_COHORT, "app/nobody"),
+    ]
+    assert len(told(world, "plan", "reported", run.run_id, "--limit", "2").splitlines()) == 2
+    none = a_world(policy())
+    assert told(none, "plan", "reported", carried_out(none).run_id) == ""
+
+
 def test_other_canaries_are_planned_anew_and_approved_anew() -> None:
     world = a_world(tenants(canary=["b"], approval="first"))
     first = world.run(world.trigger())
@@ -228,6 +319,69 @@ def test_a_record_that_comes_to_belong_to_another_is_skipped() -> None:
         "globex": (1, 0, 0, 1),
     }
     assert verifying.verify(world.evidence, run.run_id).holds
+
+
+SCAN = {"index": None, "partitions": None, "scan": {"segments": 2}}
+MARK = {"kind": "mark", "attribute": "retired", "value": True}
+
+
+def remind(world: World, name: str, tenant: str) -> str:
+    due = int((START - timedelta(days=60)).timestamp())
+    return world.records().put(id=name, deadline=due, tenant=tenant, status="open", carrier="dhl", version=1)
+
+
+@pytest.mark.parametrize(
+    ("by", "more"),
+    [
+        (records_policy, {}),
+        (records_policy, {"action": MARK}),
+        (records_policy, {"action": "archive", "recovery": "archive", "version_attribute": "version"}),
+        (calls_policy, {}),
+    ],
+    ids=["delete", "mark", "archive", "http"],
+)
+def test_whatever_is_done_with_records_is_done_for_canaries_alone(by: Any, more: dict[str, object]) -> None:
+    limits = {"max_items": MANY, "empty_cohort": True}
+    rule = by(cohort={"attribute": "tenant"}, canary={"cohorts": ["acme"]}, limits=limits, **SCAN, **more)
+    world = World({rule.id: rule})
+    for number in range(5):
+        remind(world, f"a{number}", "acme")
+        remind(world, f"g{number}", "globex")
+    before = dict(world.records().records)
+    run = carried_out(world, rule.id)
+    assert by_name(report_of(world, run), "planned", "deleted", "report_only") == {
+        "acme": (5, 5, 0),
+        "globex": (0, 0, 5),
+    }
+    assert {key for key, record in before.items() if world.records().records.get(key) == record} >= {
+        key for key, record in before.items() if record["tenant"] == {"S": "globex"}
+    }
+    assert not [call for call in world.endpoints.calls if "/g" in call.url]
+    assert verifying.verify(world.evidence, run.run_id).holds
+
+
+def test_an_undo_of_archived_records_counts_what_their_keys_tell() -> None:
+    archive = {"action": "archive", "recovery": "archive", "version_attribute": "version"}
+    more: dict[str, Any] = {"limits": {"empty_cohort": True}, **archive, **SCAN}
+    for attribute, names in (("id", {"a0": (1, 1)}), ("tenant", {NO_COHORT: (1, 1)})):
+        rule = records_policy(cohort={"attribute": attribute}, **more)
+        world = World({rule.id: rule})
+        remind(world, "a0", "acme")
+        undone = world.undoing().undo(carried_out(world, rule.id).run_id, "it was wrong", "ann")
+        world.settle()
+        undo = world.run({"run_id": undone.run_id})
+        assert by_name(report_of(world, undo), "planned", "deleted") == names
+        assert verifying.verify(world.evidence, undo.run_id).holds
+
+
+def test_an_index_that_does_not_show_whose_a_record_is_is_refused() -> None:
+    rule = records_policy(cohort={"attribute": "tenant"}, limits={"empty_cohort": True})
+    world = World({rule.id: rule})
+    indexes = {"by-status": KeyShape("status", "deadline", frozenset({"id", "status", "deadline"}))}
+    world.table.tables["reminders"] = FakeRecords(TableShape(REMINDERS.keys, indexes, REMINDERS.types))
+    run = world.run(world.trigger(rule.id))
+    assert (run.state, run.reason) == ("invalidated", "index_unfit")
+    assert "does not show tenant" in str(run.message)
 
 
 @pytest.mark.parametrize(
@@ -446,6 +600,26 @@ def test_people_see_twenty_cohorts_and_scripts_a_hundred(told: Any) -> None:
     assert verifying.verify(world.evidence, run.run_id).holds
 
 
+def test_the_reports_for_people_tell_what_is_left_alone() -> None:
+    world = a_world(tenants(canary=["b"]))
+    run = carried_out(world)
+    rows = world.evidence.files[keys.report_csv(run.run_id, run.report_revision)].decode("utf-8-sig").splitlines()
+    assert [row.rsplit(",", 1)[0] for row in rows if row.startswith("report_only")] == [
+        "report_only,a,,,,3",
+        "report_only,c,,,,4",
+        "report_only,no_cohort,,,,1",
+    ]
+    page = world.evidence.files[keys.report_html(run.run_id, run.report_revision)].decode()
+    assert "Whose they were" in page
+    assert "Reported only" in page
+    assert "Reported only" not in _page_of(a_world(policy()))
+
+
+def _page_of(world: World) -> str:
+    run = carried_out(world)
+    return world.evidence.files[keys.report_html(run.run_id, run.report_revision)].decode()
+
+
 def test_a_run_without_cohorts_has_none_and_its_report_counts_folders(told: Any) -> None:
     world = a_world(policy())
     run = carried_out(world)
@@ -460,7 +634,7 @@ def test_an_object_of_no_canary_is_explained_as_reported_only(told: Any) -> None
     carried_out(world)
     assert "only report it" in told(world, "explain", "s3://logs/app/a/1")
     (verdict,) = json.loads(told(world, "explain", "s3://logs/app/a/1", "--json"))["policies"]
-    assert (verdict["action"], verdict["reason"]) == ("keep", "report_only")
+    assert (verdict["action"], verdict["reason"], verdict["cohort"]) == ("keep", "report_only", "a")
 
 
 @pytest.mark.parametrize(
@@ -483,3 +657,27 @@ def test_counts_that_were_altered_are_found_by_verifying(where: str, change: dic
     found = verifying.verify(world.evidence, run.run_id)
     assert not found.holds
     assert any(differs in difference for difference in found.differences)
+
+
+def test_a_policy_says_in_words_whose_items_are_and_for_whom_it_enforces() -> None:
+    said = in_words(tenants(canary=["a", "b"]))
+    assert "By the pattern app/{tenant}/... a key tells whose an item is." in said
+    assert "Does so for a, b alone; what is due of all others is only reported." in said
+    assert "A plan of all that was found of somebody waits for a person too." in said
+    assert "May remove all that there is of somebody." in in_words(tenants(empty=True))
+
+
+def test_no_lifecycle_rule_asks_before_it_empties_a_cohort_or_begins_with_a_few() -> None:
+    for rule, obstacle in ((tenants(), "cohort: "), (tenants(canary=["a"], empty=True), "canary: ")):
+        found = rule_for(rule)
+        assert isinstance(found, NoLifecycleRule)
+        assert any(reason.startswith(obstacle) for reason in found.reasons)
+    assert isinstance(rule_for(tenants(empty=True)), LifecycleRules)
+
+
+def test_the_example_is_the_one_of_the_page_and_is_a_policy() -> None:
+    (example,) = load_policies(DOCS / "cohorts")
+    told = (DOCS / "cohorts.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    assert told == (DOCS / "cohorts" / "tenant-files-expire.yaml").read_text()
+    assert example.canary is not None
+    assert example.canary.cohorts == ("acme", "globex")

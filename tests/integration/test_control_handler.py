@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from sexton.aws.edge import wired
 from sexton.aws.settings import UntrustedCaller
 
 from tests.fakes.calls import Calls
-from tests.fakes.world import policy
+from tests.fakes.world import policy, records_policy
 from tests.integration import on_moto
 from tests.integration.on_moto import Functions
 
@@ -115,3 +115,31 @@ def test_on_aws_a_function_that_is_told_to_trust_its_caller_does_not_start(
     monkeypatch.setenv("SEXTON_TRUST_CALLER", "true")
     with pytest.raises(UntrustedCaller):
         sent(functions, {"requestContext": SIGNED, "body": "{}"})
+
+
+def test_archived_records_are_put_back_through_the_real_adapters(
+    functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadline = int((datetime.now(UTC) - timedelta(days=60)).timestamp())
+    functions.create_reminders({f"{number:03d}": deadline for number in range(100)})
+    records = functions.dynamodb.scan(TableName="reminders")["Items"]
+    way = {"index": None, "partitions": None, "scan": {"segments": 2}, "version_attribute": "version"}
+    functions.deploy(records_policy(id="archive", action="archive", recovery="archive", **way))
+    run = functions.run(functions.trigger("archive"))
+    assert (functions.work(), functions.reminders()) == ([], [])
+    functions.tick()
+
+    status, answer = asked(functions, monkeypatch, "run_undo", run_id=run.run_id)
+    assert (status, answer["result"]["held"]) == (200, ["dynamodb://reminders/"])
+    functions.tick()
+    functions.invoke("discovery", {"resume": answer["result"]["run_id"]})
+    functions.dynamodb.put_item(TableName="reminders", Item={**records[0], "note": {"S": "in use"}})
+    assert functions.work() == []
+    functions.tick()
+
+    undo = functions.run(answer["result"])
+    assert (undo.state, undo.balanced, undo.planned) == ("completed", True, 100)
+    report = functions.report(undo)
+    assert (report["deleted"], report["skipped"]) == (99, {"key_in_use": 1})
+    back = functions.dynamodb.scan(TableName="reminders")["Items"]
+    assert sum(record in back for record in records) == 99

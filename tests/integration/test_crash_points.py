@@ -498,7 +498,8 @@ def with_records(**way: object) -> LastingWorld:
         "timestamp": {"attribute": "deadline", "format": "epoch_s"},
         **way,
     }
-    world = LastingWorld({"logs-expire": rule(source=source, action="delete", job_size=4)})
+    done = {"action": "delete"} | {name: source.pop(name) for name in ("action", "recovery") if name in source}
+    world = LastingWorld({"logs-expire": rule(source=source, job_size=4, **done)})
     world.records().most = 3
     for number in range(7):
         remind(world, f"{number}", timedelta(days=60, seconds=-number))
@@ -542,6 +543,29 @@ def remove_records_elsewhere(world: LastingWorld) -> None:
     there, later = world.records("reminders", ABROAD), int((START - timedelta(days=1)).timestamp())
     there.put(id="1", status="open", deadline=later)
     there.before_change = [lambda: there.put(id="2", status="open", deadline=later)]
+    settle(world)
+
+
+def with_archived_records() -> LastingWorld:
+    """A run that archived records and can be undone; the key of one is in use again."""
+    world = with_records(
+        index="by-status", partitions=["open"], version_attribute="version", action="archive", recovery="archive"
+    )
+    world.trigger(at=START)
+    settle(world)
+    assert key("1") not in world.records().records
+    remind(world, "1", timedelta(days=1))
+    return world
+
+
+def put_records_back(world: LastingWorld) -> None:
+    """The key of another one is taken between look and transaction."""
+    world.run_id = str(UNDO)
+    world.undo(str(RUN))
+    while not at_work(world, UNDO):
+        world.clock.advance(60)
+        world.tick()
+    world.records().before_transaction = [lambda: remind(world, "2", timedelta(days=1))]
     settle(world)
 
 
@@ -614,6 +638,19 @@ STORIES = {
     "cohorts, in two goes": Story(with_cohorts, plan_in_two_goes),
     "cohorts of a run that is undone": Story(with_an_undo_by_cohort, undo),
     "records elsewhere": Story(with_records_elsewhere, remove_records_elsewhere, ["planning", "working"]),
+    "records that are marked": Story(
+        lambda: with_records(
+            index="by-status", partitions=["open"], action={"kind": "mark", "attribute": "retired", "value": True}
+        ),
+        remove_records,
+        ["working"],
+    ),
+    "records that are archived": Story(
+        lambda: with_records(index="by-status", partitions=["open"], version_attribute="version", action="archive"),
+        remove_records_that_others_write,  # so that the same is archived twice
+        ["working"],
+    ),
+    "an undo of archived records": Story(with_archived_records, put_records_back, ["undoing", "planning", "working"]),
     "records of a whole table": Story(lambda: with_records(scan={"segments": 2}), remove_records_that_others_write),
     "calls of an endpoint": Story(lambda: with_calls(idempotent=True), call, ["working"]),
     "calls that must not be repeated": Story(
@@ -672,6 +709,7 @@ PORT_CALLS = {
         "evidence.put_once",
         "records.change",
         "records.get",
+        "records.read",
         "table.get",
         "table.query",
         "table.transact",
@@ -738,7 +776,11 @@ def end_of(world: LastingWorld) -> End:
         {key: bucket.markers(key) for key in [*OLD, YOUNG]},
         {key: len(versions) for key, versions in bucket.versions.items()},
         tuple(key for key, _ in sorted(bucket.uploads)),
-        tuple(sorted(key for table in (world.records(), *world.elsewhere.values()) for key in table.records)),
+        tuple(
+            f"{key} {table.records[key].get('retired', '')}"
+            for table in (world.records(), *world.elsewhere.values())
+            for key in sorted(table.records)
+        ),
     )
 
 
@@ -779,6 +821,7 @@ def assert_same(found: End, expected: End, also: Mapping[str, str]) -> None:
     assert found.markers == expected.markers
     assert found.versions == expected.versions
     assert found.uploads == expected.uploads
+    assert found.records == expected.records
     assert found.items.keys() == expected.items.keys()
     for key, name in found.items.items():
         assert name in (expected.items[key], also.get(expected.items[key])), f"{key!r} ended {name}"

@@ -10,13 +10,15 @@ import pytest
 from boto3.session import Session
 from moto import mock_aws
 from moto.core import DEFAULT_ACCOUNT_ID
-from sexton.aws import probe_bucket, probe_evidence, probe_ledger
+from sexton.aws import probe_bucket, probe_evidence, probe_ledger, probe_table
 from sexton.aws.probe import Site
 from sexton.doctor import Check
+from sexton.elsewhere import Elsewhere
+from sexton.policy import Policy
 
 from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.site import OUTPUTS, REGION
-from tests.fakes.world import World, policy
+from tests.fakes.world import World, policy, records_policy
 
 STACK = f"arn:aws:cloudformation:{REGION}:{DEFAULT_ACCOUNT_ID}:stack/Sexton/1"
 SOURCE = {"kind": "s3", "bucket": "items", "prefixes": ["app/"]}  # moto takes a bucket named logs for CloudWatch
@@ -132,3 +134,53 @@ def test_a_ledger_that_nobody_protects(site: Site) -> None:
 def test_a_ledger_that_is_gone(site: Site) -> None:
     found = [check for probe in probe_ledger.probes(site) for check in probe.checks()]
     assert [check for check in found if check.verdict != "failed"] == []
+
+
+# tables
+
+
+def create_reminders(client: Any) -> None:
+    keys = {"id": "S", "status": "S", "deadline": "N"}
+    client.create_table(
+        TableName="reminders",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": kind} for name, kind in keys.items()],
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "by-status",
+                "KeySchema": [
+                    {"AttributeName": "status", "KeyType": "HASH"},
+                    {"AttributeName": "deadline", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+    )
+
+
+def verdicts(site: Site, *policies: Policy) -> dict[str, str]:
+    return {check.name: check.verdict for check in probe_table.checks(site, policies)}
+
+
+@pytest.mark.parametrize("abroad", [False, True], ids=["beside the ledger", "behind a role"])
+def test_a_table_is_looked_at_where_it_lies(site: Site, abroad: bool) -> None:
+    place = Elsewhere("eu-west-1", "arn:aws:iam::210987654321:role/sexton-reminders") if abroad else None
+    placed = {"region": place.region, "role_arn": place.role_arn} if place else {}
+    counted = records_policy(**placed, recovery="backup")
+    assert verdicts(site, counted)["table_found"] == "failed"
+    site._clients.clear()
+    client = site.tables(place)
+    create_reminders(client)
+    found = verdicts(site, counted)
+    expected = {"table_found": "ok", "table_fit": "ok", "table_recovery": "warning", "table_expiry": "ok"}
+    assert expected.items() <= found.items()
+    assert ("table_role" in found) is abroad
+    client.update_continuous_backups(
+        TableName="reminders", PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+    )
+    ttl = {"Enabled": True, "AttributeName": "deadline"}
+    client.update_time_to_live(TableName="reminders", TimeToLiveSpecification=ttl)
+    found = verdicts(site, counted)
+    assert (found["table_recovery"], found["table_expiry"]) == ("ok", "warning")
+    assert verdicts(site, records_policy(**placed, filter={"kind": "renewal"}))["table_fit"] == "failed"

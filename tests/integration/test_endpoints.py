@@ -7,15 +7,18 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from sexton import calling, cli
 from sexton.errors import EFFECT_UNKNOWN, Failure, ReasonClass
 from sexton.http_call import HttpAnswer, HttpCall
-from sexton.item import rfc3339
+from sexton.item import Item, from_line, rfc3339
 from sexton.job import Job, JobState
 from sexton.replay_preview import ReplayPreview
 from sexton.replaying import Replaying
 from sexton.run import Run, RunState
+from sexton.table import Key
 from sexton.working import Answer
 
+from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.recorder import Crash
 from tests.fakes.time import START
 from tests.fakes.world import LEASE, World, calls_policy
@@ -386,3 +389,130 @@ def test_a_replay_finds_that_it_was_done() -> None:
     world.settle()
     assert len(world.endpoints.calls) == 1
     assert tally(world, run.run_id) == {"deleted:absent_after_attempt": 1}
+
+
+def test_a_record_that_was_called_for_is_explained(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world("r1", "r2", idempotent=False)
+    world.endpoints.answers = {"r1": [LOST]}
+    carried_out(world)
+    monkeypatch.setattr(cli, "connect", lambda _: deployment(world, FakeFunctions(world)))
+    assert cli.main(["explain", 'dynamodb://reminders/{"id":{"S":"r1"}}']) == 0
+    said = capsys.readouterr().out
+    assert "effect_unknown" in said
+    assert "find out whether it was done" in " ".join(said.split())
+    assert cli.main(["dlq", "show", the_dead(world).job_id]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "its call may have happened already, and would be made a second time" in shown
+
+
+def the_dead(world: World) -> Job:
+    (dead,) = (job for job in jobs(world) if job.state is JobState.DEAD)
+    return dead
+
+
+def test_a_record_that_is_still_there_does_not_tell_that_no_call_was_made() -> None:
+    """Attempts are used up: it stays unknown, and what a replay finds gone counts as likely done."""
+    world = a_world(limits={"max_items": 100, "max_attempts": 3})
+    world.endpoints.answer = HttpAnswer(500)
+    run = carried_out(world)
+    assert tally(world, run.run_id) == {"dead:http_500": 1}
+    assert the_job(world).maybe_done
+    world.records().records.clear()
+    replaying = Replaying(world.ledger, world.policies, world.clock, world.tokens, lambda *_, **__: None)
+    replaying.replay(the_job(world).job_id, "look again", "ann")
+    world.settle()
+    assert tally(world, run.run_id) == {"deleted:absent_after_attempt": 1}
+
+
+def test_an_invalidated_run_does_not_say_that_a_call_was_cancelled_that_may_have_been_made() -> None:
+    world = a_world("r1", "r2", limits={"max_items": 100, "max_attempts": 5})
+    run = started(world)
+    world.endpoints.answers = {"r1": [LOST], "r2": [NOT_SENT]}
+    world.work()
+    world.stopping().invalidate(run.run_id, "it was wrong", "ann")
+    world.settle()
+    assert tally(world, run.run_id) == {f"dead:{EFFECT_UNKNOWN}": 1, "cancelled": 1}
+
+
+# the next run
+
+
+def next_run(world: World) -> str:
+    """The next day's run, to its end; its id."""
+    world.clock.move_to(world.clock() + DAY)
+    answer = world.trigger(POLICY, at=world.clock())
+    world.settle()
+    return str(answer["run_id"])
+
+
+def seen_to(world: World) -> Replaying:
+    return Replaying(world.ledger, world.policies, world.clock, world.tokens, lambda *_, **__: None)
+
+
+def test_no_other_run_makes_a_call_that_may_have_been_made() -> None:
+    world = a_world("r1", "r2", idempotent=False)
+    world.endpoints.answers = {"r1": [LOST]}
+    carried_out(world)
+    world.records().records.pop(remind(world, "r2", seconds=1))
+    for _ in range(2):
+        assert tally(world, next_run(world)) == {"skipped:called_before": 1}
+    assert called(world).count("r1") == 1
+    seen_to(world).resolve(the_dead(world).job_id, "it was not done", "ann")
+    assert tally(world, next_run(world)) == {"deleted": 1}
+
+
+def test_a_replay_frees_its_record_once_it_is_known() -> None:
+    world = a_world(idempotent=False)
+    world.endpoints.answers = {"r1": [LOST]}
+    carried_out(world)
+    seen_to(world).replay(the_dead(world).job_id, "it was not done", "ann")
+    world.settle()
+    assert tally(world, next_run(world)) == {"deleted": 1}  # the application has left the record as it was
+
+
+def test_another_deadline_is_another_call() -> None:
+    world = a_world(idempotent=False)
+    world.endpoints.answers = {"r1": [LOST]}
+    carried_out(world)
+    remind(world, "r1", age=50)
+    assert tally(world, next_run(world)) == {"deleted": 1}
+
+
+@pytest.mark.parametrize("answer", [HttpAnswer(422), HttpAnswer(410), HttpAnswer(204)])
+def test_what_is_known_keeps_no_other_run_from_calling(answer: HttpAnswer) -> None:
+    world = a_world(idempotent=False)
+    world.endpoints.answers = {"r1": [answer]}
+    carried_out(world)
+    assert tally(world, next_run(world)) == {"deleted": 1}
+
+
+def test_where_a_repeat_is_safe_the_next_run_calls() -> None:
+    world = a_world()
+    world.endpoints.answer = LOST
+    carried_out(world)
+    world.endpoints.answer = HttpAnswer(204)
+    assert tally(world, next_run(world)) == {"deleted": 1}
+
+
+def test_who_begins_a_call_second_at_the_same_moment_makes_none() -> None:
+    world = a_world(idempotent=False)
+    run = started(world)
+    world.trace.calm()
+    row = calling.call_key(POLICY, _planned(world))
+    nth = 7  # run, controls, claim, part, turn, look, and then the row of the call
+    world.trace.after[nth] = lambda _: world.table.rows.update({(row.pk, row.sk): _begun_by_another(row)})
+    world.work()
+    assert (called(world), the_job(world).reason) == ([], "called_meanwhile")
+    world.settle()
+    assert tally(world, run.run_id) == {"deleted": 1}
+
+
+def _planned(world: World) -> Item:
+    (line,) = (world.evidence.get(the_job(world).part_key) or b"").splitlines()
+    return from_line(line)
+
+
+def _begun_by_another(row: Key) -> dict[str, object]:
+    return {"pk": row.pk, "sk": row.sk, "job_id": f"{POLICY}.20200101T000000Z.1.00000000", "write_id": "x"}

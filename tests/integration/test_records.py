@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sexton import cli, keys
+from sexton import cli, keys, verifying
 from sexton.attributes import canonical
 from sexton.errors import Failure, ReasonClass
 from sexton.item import rfc3339
@@ -355,6 +355,16 @@ def test_a_report_reads_and_does_no_more() -> None:
 
 
 # what people are told
+
+
+@pytest.mark.parametrize("way", [{}, {"index": None, "partitions": None, "scan": {"segments": 3}}])
+def test_the_evidence_of_many_parts_holds(way: dict[str, Any]) -> None:
+    """Records are found by their deadlines, or by segments: their keys are in order in each part alone."""
+    world = a_world(job_size=2, limits={"max_items": 100}, **way)
+    for number in range(9):
+        remind(world, f"reminder_{number * 7 % 9}", at=START - 60 * DAY + timedelta(seconds=number))
+    found = verifying.verify(world.evidence, carried_out(world).run_id)
+    assert (found.differences, found.parts) == ((), 5)
 
 
 def test_a_record_is_explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import NoReturn
 
 import pytest
+from pydantic import ValidationError
 from sexton import cli
 from sexton.attributes import canonical
 from sexton.aws.clients import Clients
@@ -140,6 +141,34 @@ def test_a_worker_that_always_dies_after_the_removal_is_followed_by_the_reconcil
     run = world.run(answer)
     assert (run.state, run.balanced) == ("completed", True)
     assert tally(world, run.run_id) == {"deleted:absent_after_attempt": 1}
+
+
+MARK = {"action": {"kind": "mark", "attribute": "expired", "value": True}}
+
+
+def test_they_can_be_marked_one_by_one() -> None:
+    world = a_world(5, **MARK)
+    there(world).before_change = [lambda: remind(there(world), "0003", days=1)]
+    there(world).refusals = {key("0002"): [SLOW]}
+    run = carried_out(world)
+    assert tally(world, run.run_id) == {"deleted": 4, "skipped:changed": 1}
+    assert [name for name, record in there(world).records.items() if "expired" not in record] == [key("0003")]
+    (job,) = world.ledger.jobs(run.run_id)
+    lines = [json.loads(line) for file in job.files for line in (world.evidence.get(file) or b"").splitlines()]
+    assert sum(line.get("effect") == "marked" for line in lines) == 4
+
+
+def test_a_mark_whose_reply_was_lost_is_not_made_twice_and_told_as_a_change() -> None:
+    world = a_world(3, **MARK)
+    there(world).refusals = {key("0001"): [UNSURE]}
+    carried_out(world)
+    assert tally(world, run_of(world)) == {"deleted": 2, "skipped:changed_after_attempt": 1}
+    assert all("expired" in record for record in there(world).records.values())
+
+
+def test_archiving_there_is_refused_by_name() -> None:
+    with pytest.raises(ValidationError, match="action archive takes a transaction with the ledger"):
+        records_policy(**PLACED, action="archive", version_attribute="version", recovery="archive")
 
 
 def test_throttling_costs_no_attempt() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from sexton import cli, cli_rehearse, judging, working
-from sexton.canary import EXHAUSTED, KILLED
 from sexton.controls import Controls
+from sexton.decoy import EXHAUSTED, KILLED
 from sexton.deployment import ChangeUnsure, FunctionFailed
 from sexton.errors import CallFailed, Failure, NotAllowed, ReasonClass, SextonError, UnknownPolicy
 from sexton.item import Item
@@ -156,7 +156,7 @@ class _FailsForEver(dict[Any, Any]):
         return "failing" in str(key)
 
     def __getitem__(self, key: object) -> Any:
-        from sexton.canary import TROUBLE
+        from sexton.decoy import TROUBLE
 
         return TROUBLE
 
@@ -267,24 +267,24 @@ def test_what_cannot_be_put_back_is_said(room: Room) -> None:
 # Before anything is touched
 
 
-def test_anything_that_is_no_canary_is_in_the_way(room: Room) -> None:
+def test_anything_that_is_no_decoy_is_in_the_way(room: Room) -> None:
     for key in (f"{PREFIX}a", f"{PREFIX}rehearsal-1/a", f"{PREFIX}x/rehearsal-{ID}/a"):
         room.stand.bucket(BUCKET).put(key)
-        assert room.refused() == "not_only_canaries"
+        assert room.refused() == "not_only_decoys"
         room.stand.bucket(BUCKET).delete(key)
-        assert room.refused() == "not_only_canaries"  # a version behind a marker is somebody's too
+        assert room.refused() == "not_only_decoys"  # a version behind a marker is somebody's too
         room.stand.bucket(BUCKET).versions[key] = []
     assert room.stand.handler == WORKER
     assert not list(room.stand.ledger.runs("rehearsal"))
 
 
-def test_tidying_up_spares_what_is_no_canary(room: Room) -> None:
+def test_tidying_up_spares_what_is_no_decoy(room: Room) -> None:
     room.stand.bucket(BUCKET).put(f"{PREFIX}mine")
     room.stand.bucket(BUCKET).put(f"{PREFIX}rehearsal-{ID}/undo/0000.txt")
     tidied = room.rehearsing().tidy(None, "why", ID)
 
     assert room.stand.bucket(BUCKET).keys() == [f"{PREFIX}mine"]
-    assert tidied.left_behind == (f"canaries under {SCOPE}",) or "mine" in str(tidied.left_behind)
+    assert tidied.left_behind == (f"decoys under {SCOPE}",) or "mine" in str(tidied.left_behind)
 
 
 def test_a_bucket_without_versions_is_refused(room: Room) -> None:
@@ -338,7 +338,7 @@ def test_the_policy_that_is_told_is_the_one_in_the_docs() -> None:
     [
         {"mode": "report"},
         {"approval": "first"},
-        {"approvers": 2},
+        {"approvers": 2, "approval": "always"},
         {"recovery": "none"},
         {"retain": "PT2M"},
         {"retain": "P1D", "short_retention": False},
@@ -350,6 +350,7 @@ def test_the_policy_that_is_told_is_the_one_in_the_docs() -> None:
         {"source": {"kind": "s3", "bucket": BUCKET, "prefixes": ["a/"], "account": "123456789012"}},
         {"source": {"kind": "s3", "bucket": BUCKET, "prefixes": ["a/"], "include": {"suffixes": [".txt"]}}},
         {"age_from": {"tag": "date"}},
+        {"cohort": "rehearsals/{tenant}/..."},
     ],
 )
 def test_a_policy_that_lacks_anything_does_not_fit(room: Room, changes: dict[str, object]) -> None:
@@ -376,7 +377,7 @@ def test_the_command_writes_a_table(desk: Room, capsys: pytest.CaptureFixture[st
     assert code == 0, err
     assert [line.split()[:2] for line in out.splitlines()[2:4]] == [["newer-object", "passed"], ["undo", "passed"]]
     assert "Everything was put back" in out
-    assert "undo: put 6 canaries" in err
+    assert "undo: put 6 decoys" in err
 
 
 def test_the_command_fails_if_one_did(desk: Room, capsys: pytest.CaptureFixture[str]) -> None:

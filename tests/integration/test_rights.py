@@ -20,6 +20,8 @@ import pytest
 
 from infra.local import emulator as emulators
 from infra.local import stage as stages
+from infra.local.demo import application as applications
+from infra.local.demo.application import Application, Mood
 from infra.local.stage import Stage
 from tests.integration.certificate import self_signed
 
@@ -34,8 +36,11 @@ recovery: {recovery}
 retain: PT1S
 short_retention: true
 action: {action}
+limits: {{max_items: 1000}}
 source: {{{where}, {source}}}
 """
+CALL = """{{kind: http, method: POST, hosts: ["{host}"], url: "https://{host}/bookings/{{id}}/cancel", rate: 20,
+  headers: {{Authorization: {secret}}}, success: [200, 204], idempotent: true}}"""
 TIMESTAMP = "timestamp: {attribute: deadline, format: epoch_s}"
 # A policy of each kind, since each kind has actions of its own.
 POLICIES = {
@@ -46,28 +51,43 @@ POLICIES = {
     "uploads": ("abort", "kind: s3_uploads"),
     "undone": ("expire", "kind: s3"),
     "queried": ("delete", f"kind: dynamodb, index: by-state, partitions: [open], {TIMESTAMP}"),
+    "marked": ("{kind: mark, attribute: lapsed, value: true}", f"kind: dynamodb, scan: {{}}, {TIMESTAMP}"),
+    "archived": ("archive", f"kind: dynamodb, scan: {{}}, {TIMESTAMP}, version_attribute: version"),
+    "called": (CALL, f"kind: dynamodb, scan: {{}}, {TIMESTAMP}"),
     "scanned": ("delete", f"kind: dynamodb, scan: {{segments: 2}}, {TIMESTAMP}, version_attribute: version"),
 }
-UNDOABLE = {"undone"}
+RECOVERY = {"undone": "versioning", "archived": "archive"}
+DUE = ("a", "b", "c")  # records
 PERSON = "arn:aws:sts::123456789012:assumed-role/Approver/ann"
-PATIENCE = 240.0  # seconds; cold starts and five runs on a busy machine
+PATIENCE = 240.0  # seconds; cold starts and a dozen runs on a busy machine
 
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """What is called for records."""
+    with applications.running(tmp_path_factory.mktemp("application"), dict.fromkeys(DUE, Mood.WELL)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, application: Application) -> Iterator[Stage]:
     """A stage whose emulator enforces roles, over TLS, since the evidence bucket refuses everything else."""
     folder = tmp_path_factory.mktemp("rights")
     (folder / "policies").mkdir()
     for name, (action, source) in POLICIES.items():
-        recovery = "versioning" if name in UNDOABLE else "none"
+        recovery = RECOVERY.get(name, "none")
+        if action == CALL:
+            action = CALL.format(host=application.host, secret=applications.SECRET)
         where = f"table: rights-{name}" if "dynamodb" in source else f"bucket: rights-{name}, prefixes: [app/]"
         text = ABOUT.format(id=name, action=action, where=where, source=source, recovery=recovery)
         (folder / "policies" / f"{name}.yaml").write_text(text)
     with emulators.running(folder, {"AUTH": "true"}, tls=self_signed(folder)) as emulator:
         stages.bootstrap(emulator)
-        deployed = stages.deploy(emulator, policies=folder / "policies", worker_timeout=60)
+        context = {"worker_timeout": 60, "local_ca": application.authority}
+        deployed = stages.deploy(emulator, policies=folder / "policies", **context)
+        deployed.client("secretsmanager").create_secret(Name=applications.SECRET, SecretString=applications.TOKEN)
         loosen(deployed)
         yield deployed
 
@@ -121,7 +141,7 @@ def reports(stage: Stage) -> dict[str, Any]:
         s3.put_object(Bucket="rights-undone", Key=f"app/{number}", Body=f"{number}".encode())
     for key in ("app/1", "app/1", "app/2"):
         s3.create_multipart_upload(Bucket="rights-uploads", Key=key)
-    put_records(stage, "rights-queried", "rights-scanned")
+    put_records(stage, *(f"rights-{name}" for name, (_, source) in POLICIES.items() if "dynamodb" in source))
     time.sleep(3)  # dates are cut to seconds, and what goes is older than one
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     events = ({"policy": policy, "scheduled_time": now} for policy in POLICIES)
@@ -133,9 +153,9 @@ def put_records(stage: Stage, *tables: str) -> None:
     """Three records that are due, and one that is not."""
     dynamodb, now = stage.client("dynamodb"), int(time.time())
     for table in tables:
-        for name, deadline in (("a", now - 60), ("b", now - 60), ("c", now - 60), ("later", now + 3600)):
+        for name, deadline in {**dict.fromkeys(DUE, now - 60), "later": now + 3600}.items():
             record = {"id": {"S": name}, "state": {"S": "open"}, "deadline": {"N": f"{deadline}"}}
-            dynamodb.put_item(TableName=table, Item=record)
+            dynamodb.put_item(TableName=table, Item={**record, "version": {"N": "1"}})
 
 
 def lock_a_version(stage: Stage) -> None:
@@ -181,8 +201,39 @@ def test_records_may_be_found_read_and_removed_with_their_job(
     stage: Stage, reports: dict[str, Any], policy: str
 ) -> None:
     assert ending(reports[policy]) == {"deleted": 3}
-    left = stage.client("dynamodb").scan(TableName=f"rights-{policy}")["Items"]
-    assert [record["id"]["S"] for record in left] == ["later"]
+    assert list(records(stage, policy)) == ["later"]
+
+
+def records(stage: Stage, policy: str) -> dict[str, Any]:
+    """The records of a policy's table, by their ids."""
+    found = stage.client("dynamodb").scan(TableName=f"rights-{policy}")["Items"]
+    return {record["id"]["S"]: record for record in sorted(found, key=lambda record: str(record["id"]["S"]))}
+
+
+def test_records_may_be_marked(stage: Stage, reports: dict[str, Any]) -> None:
+    assert ending(reports["marked"]) == {"deleted": 3}
+    assert [name for name, record in records(stage, "marked").items() if "lapsed" in record] == [*DUE]
+
+
+def test_records_may_be_archived_and_put_back(stage: Stage, reports: dict[str, Any]) -> None:
+    run = reports["archived"]["run_id"]
+    assert (ending(reports["archived"]), list(records(stage, "archived"))) == ({"deleted": 3}, ["later"])
+
+    started = ask(stage, "Approve", {"change": "run_undo", "run_id": run, "reason": "it was wrong"})["result"]
+    (report,) = wait_for_reports(stage, [started["run_id"]])
+
+    assert (ending(report), report["undoes"]) == ({"deleted": 3}, run)
+    back = records(stage, "archived")
+    assert list(back) == [*DUE, "later"]
+    assert all(record["version"] == {"N": "1"} for record in back.values())
+
+
+def test_a_secret_may_be_read_and_an_application_be_called(
+    stage: Stage, reports: dict[str, Any], application: Application
+) -> None:
+    assert ending(reports["called"]) == {"deleted": 3}
+    assert {name: heard.answers for name, heard in application.heard.items()} == {name: ["204"] for name in DUE}
+    assert list(records(stage, "called")) == [*DUE, "later"]
 
 
 def test_an_undo_is_started_planned_and_carried_out(stage: Stage, reports: dict[str, Any]) -> None:

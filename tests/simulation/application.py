@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sexton.attributes import canonical
-from sexton.table import Delete
-
 from tests.fakes.records import FakeRecords
 from tests.fakes.time import START
 from tests.simulation.faults import Fault
+from tests.simulation.oracles.store import Store
 from tests.simulation.reminders import IDS, STATUSES, Wanted, new, odd, written
 from tests.simulation.scenario import RETAIN, Scenario
 from tests.simulation.simulated import SimulatedWorld
 
-FASTER = 0.2  # of the transactions meet somebody who is faster, where that happens at all
+FASTER = 0.2  # of the removals meet somebody who is faster, where that happens at all
 BEHIND = 1.0, 120.0  # seconds that listings may be behind
 Change = Callable[[FakeRecords, Wanted, str], str | None]
 
@@ -24,8 +22,8 @@ Change = Callable[[FakeRecords, Wanted, str], str | None]
 class Application:
     """What becomes of records beside what Sexton does. `acts` by kind; each tells what it did, or did not (None)."""
 
-    def __init__(self, world: SimulatedWorld, scenario: Scenario) -> None:
-        self.world, self.random = world, world.weather.random
+    def __init__(self, world: SimulatedWorld, scenario: Scenario, store: Store) -> None:
+        self.world, self.store, self.random = world, store, world.weather.random
         self._wanted = {rule.bucket: rule.wanted for rule in scenario.rules.values() if rule.wanted is not None}
         self._taken: dict[str, dict[str, Mapping[str, Any]]] = {name: {} for name in self._wanted}
         self._changes: dict[Fault, Change] = {
@@ -44,23 +42,24 @@ class Application:
         }
 
     def race(
-        self, deletes: Sequence[Delete], within: float, happens: Callable[[Fault, Callable[[], str | None]], None]
+        self, keys: Sequence[str], within: float, happens: Callable[[Fault, Callable[[], str | None]], None]
     ) -> None:
-        """While a transaction is on its way, somebody is faster with one of its records."""
+        """While a removal is on its way, somebody is faster with one of its records."""
         mine = [kind for kind in self._changes if self.world.weather.likely[kind]]
         if not mine or self.world.weather.calm or self.random.random() > FASTER:
             return
-        kind, delete = self.random.choice(mine), self.random.choice(deletes)
-        table, key = self.world.records(delete.table), canonical(delete.key)
+        kind, key = self.random.choice(mine), self.random.choice(keys)
+        name = self.random.choice(sorted(self._wanted))  # nearly always there is but one
 
         def change() -> str | None:
-            return self._changes[kind](table, self._wanted[delete.table], key) if key in table.records else None
+            table = self.world.tables[name]
+            return self._changes[kind](table, self._wanted[name], key) if key in table.records else None
 
         self.world.scheduler.after(within * self.random.random(), lambda: happens(kind, change))
 
     def _table(self) -> tuple[str, FakeRecords, Wanted]:
         name = self.random.choice(sorted(self._wanted))
-        return name, self.world.records(name), self._wanted[name]
+        return name, self.world.tables[name], self._wanted[name]
 
     def _some_record(self, change: Change) -> str | None:
         _, table, wanted = self._table()
@@ -69,8 +68,16 @@ class Application:
 
     def _write(self) -> str:
         name, table, wanted = self._table()
-        key = table.put(**new(f"{self.random.randrange(IDS):02d}", wanted, RETAIN, self.random))
+        key = self._put(name, table, new(f"{self.random.randrange(IDS):02d}", wanted, RETAIN, self.random))
         return f"writes {key} of {name}"
+
+    def _put(self, name: str, table: FakeRecords, record: Mapping[str, Any]) -> str:
+        """Where none was before, nobody can tell it from one that was removed."""
+        there = set(table.records)
+        key = table.put(**record)
+        if key not in there:
+            self.store.undone.add((name, key))
+        return key
 
     def _move_on(self, table: FakeRecords, wanted: Wanted, key: str) -> str:
         age = self.random.choice((RETAIN * 2, RETAIN * 3, RETAIN / 2, -RETAIN, RETAIN))
@@ -96,7 +103,7 @@ class Application:
         table.put(**{**old, "changes": int(old["changes"]["N"]) + 1, **new})
 
     def _take(self, table: FakeRecords, wanted: Wanted, key: str) -> str:
-        self._taken[next(name for name in self._taken if self.world.records(name) is table)][key] = table.records[key]
+        self._taken[next(name for name in self._taken if self.world.tables[name] is table)][key] = table.records[key]
         del table.records[key]
         return f"deletes {key}"
 
@@ -106,14 +113,17 @@ class Application:
         if not gone:
             return None
         key = self.random.choice(gone)
-        table.put(**self._taken[name].pop(key))
+        self._put(name, table, self._taken[name].pop(key))
         return f"writes {key} again as it was"
 
     def _deny(self) -> str:
-        name, _, _ = self._table()
-        self.world.trace.denied.add(name)
-        self.world.scheduler.after(self.random.uniform(10, 400), lambda: self.world.trace.denied.discard(name))
-        return f"forbids removals from {name}"
+        name, table, _ = self._table()
+        keys = sorted(table.records) if self.random.random() < 0.5 else sorted(table.records)[:1]
+        self.world.trace.denied.update(keys)
+        self.world.scheduler.after(
+            self.random.uniform(10, 400), lambda: self.world.trace.denied.difference_update(keys)
+        )
+        return f"forbids the removal of {len(keys)} records from {name}"
 
     def _fall_behind(self) -> str:
         name, table, _ = self._table()

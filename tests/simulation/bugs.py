@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 from sexton import (
     closing,
+    endpoint,
     job_transitions,
     judging,
     keys,
     planning,
     receiving,
     replaying,
+    restoring,
     run_transitions,
     settling,
     starting,
     working,
 )
+from sexton.archiving import ArchivingRecords
 from sexton.decision import EXPIRED
 from sexton.errors import CallFailed, Failure
 from sexton.item import Item
@@ -36,7 +39,7 @@ from sexton.replaying import Replaying
 from sexton.run import AT_WORK, Change, Run
 from sexton.settling import Attempt
 from sexton.starting import Starting
-from sexton.table import Applied, Check, Write, equals
+from sexton.table import Applied, Check, Put, Write, equals
 from sexton.timestamp import FIRST, LAST, Timestamp
 from sexton.working import Answer, Look, Working
 
@@ -44,6 +47,7 @@ from tests.fakes.bucket import FakeBucket
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.recorder import LOST_REPLY
 from tests.fakes.records import FakeRecords
+from tests.simulation.history import History
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -54,6 +58,22 @@ class Bug:
 
     plant: Plant
     said: str
+    about: Callable[[History], bool] = lambda history: True  # which histories can show it
+
+
+def _with_records(history: History) -> bool:
+    """Those with tables."""
+    return bool(history.world.tables)
+
+
+def _without_records(history: History) -> bool:
+    """Those without tables."""
+    return not history.world.tables
+
+
+def _with_buckets(history: History) -> bool:
+    """Those with buckets."""
+    return bool(history.world.buckets)
 
 
 def without(write: Write, *attributes: str) -> Write:
@@ -322,7 +342,7 @@ def _apart(monkeypatch: pytest.MonkeyPatch, records_first: bool) -> None:
     real = Working._commit
 
     def commit(self: Working, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
-        removals = list(attempt.deletes.values())
+        removals = list(attempt.changes.values())
         if not removals:
             return real(self, settlement, children, attempt)
         steps: list[list[Any]] = [removals, [settlement, *children]]
@@ -359,7 +379,7 @@ def lost_reply_taken_for_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     real, lost = Working._commit, set[int]()
 
     def commit(self: Working, settlement: Write, children: Sequence[Write], attempt: Attempt) -> Failure | None:
-        if id(self) in lost and not attempt.deletes:
+        if id(self) in lost and not attempt.changes:
             settlement = without(settlement, "state", "lease_token")
         failed = real(self, settlement, children, attempt)
         if failed is not None and failed.code == LOST_REPLY.code:
@@ -404,6 +424,40 @@ def empty_page_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeRecords, "scan", scan)
 
 
+def called_unannounced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written down before a call that must not be repeated."""
+    monkeypatch.setattr(Working, "_announce_call", lambda *args: None)
+
+
+def called_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that may have been carried out is made again, whatever the policy says of that."""
+    monkeypatch.setattr(endpoint, "once_only", lambda failure: failure)
+
+
+def error_taken_for_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an endpoint answers, it was done."""
+    monkeypatch.setattr(endpoint, "judged", lambda action, answer: Removed())
+
+
+def archived_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is archived of a record is what it was judged by."""
+    real = ArchivingRecords._there
+
+    def there(self: ArchivingRecords, *args: Any) -> Mapping[str, Record]:
+        found = real(self, *args)
+        self._whole.update({key: record.values for key, record in found.items()})
+        return found
+
+    monkeypatch.setattr(ArchivingRecords, "_there", there)
+
+
+def put_back_over_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undo puts back what was archived, whatever has its key by now."""
+    real = FakeRecords.permits
+    monkeypatch.setattr(FakeRecords, "permits", lambda self, change: isinstance(change, Put) or real(self, change))
+    monkeypatch.setattr(restoring, "IN_USE", 0)
+
+
 BUGS: dict[str, Bug] = {
     "ack before settle": Bug(acknowledge_first, "acknowledged"),
     "no token in settle": Bug(settle_without_token, "took the live lease|without holding it"),
@@ -411,15 +465,17 @@ BUGS: dict[str, Bug] = {
     "expire a live lease": Bug(expire_too_soon, "took the live lease"),
     "cutoff from the clock": Bug(cutoff_from_the_clock, "has the cutoff"),
     "no second look": Bug(
-        no_second_look, "planned was the one of|current since|something lies before|removed it|is dead, and"
+        no_second_look,
+        "planned was the one of|current since|something lies before|removed it|is dead, and",
+        _without_records,
     ),
     "cursor before part": Bug(cursor_before_part, "without its planner's cursor"),
     "part overwritten by a stale planner": Bug(parts_overwritten, "overwrote|books do not balance|its part"),
     "two planners": Bug(
         two_planners, "its planner's cursor|once more|no transition|is planned with|books do not balance"
     ),
-    "dead without observing": Bug(dead_without_a_look, "is dead, and|and removed it"),
-    "a lost reply did nothing": Bug(effects_known, "and removed it|is dead, and"),
+    "dead without observing": Bug(dead_without_a_look, "is dead, and|and removed it", _with_buckets),
+    "a lost reply did nothing": Bug(effects_known, "and removed it|is dead, and", _with_buckets),
     "expired and forgotten": Bug(expired_and_forgotten, "no transition|and removed it"),
     "split after settle": Bug(split_after_settling, "without a settlement"),
     "sent and forgotten": Bug(sent_and_forgotten, "still open"),
@@ -428,26 +484,35 @@ BUGS: dict[str, Bug] = {
     "pauses unread": Bug(pauses_unread, "after it was stopped, paused or held"),
     "run state unread": Bug(state_unread, "after it was stopped, paused or held"),
     "holds unread": Bug(holds_unread, "after it was stopped, paused or held"),
-    "lease unwatched": Bug(lease_unwatched, "without a lease|under a lease"),
+    "lease unwatched": Bug(lease_unwatched, "without a lease|under a lease", _with_buckets),
     "another policy version obeyed": Bug(other_version_obeyed, "under another policy version"),
     "closed too soon": Bug(closed_too_soon, "is closed, and"),
-    "removal without condition": Bug(removal_without_condition, "planned was the one of|a marker on a marker"),
-    "undo without a look": Bug(undo_without_a_look, "something lies before"),
+    "removal without condition": Bug(
+        removal_without_condition, "planned was the one of|a marker on a marker", _with_buckets
+    ),
+    "undo without a look": Bug(undo_without_a_look, "something lies before", _with_buckets),
     "reports carried out": Bug(reports_carried_out, "which only reports|no transition"),
     "a record's condition dropped": Bug(
-        condition_dropped, "had changed since|the cutoff is|policy means|nobody can read"
+        condition_dropped, "had changed since|the cutoff is|policy means|nobody can read", _with_records
     ),
-    "filter and version unguarded": Bug(version_unread, "had changed since|policy means"),
-    "partition forgotten": Bug(partition_forgotten, "policy means|had changed since"),
-    "records removed apart, before": Bug(removed_then_settled, "says deleted of"),
-    "records removed apart, after": Bug(settled_then_removed, "says deleted of"),
-    "cancellation misread": Bug(cancellation_misread, "which was leased"),
-    "a lost reply taken for success": Bug(lost_reply_taken_for_success, "which was leased"),
+    "filter and version unguarded": Bug(version_unread, "had changed since|policy means", _with_records),
+    "partition forgotten": Bug(
+        partition_forgotten, "policy means|had changed since|as it was, is not of", _with_records
+    ),
+    "records removed apart, before": Bug(removed_then_settled, "says deleted of", _with_records),
+    "records removed apart, after": Bug(settled_then_removed, "says deleted of", _with_records),
+    "cancellation misread": Bug(cancellation_misread, "which was leased", _with_records),
+    "a lost reply taken for success": Bug(lost_reply_taken_for_success, "which was leased", _with_records),
     "a lost reply taken for failure": Bug(
-        lost_reply_taken_for_failure, "took the live lease|without holding|no transition"
+        lost_reply_taken_for_failure, "took the live lease|without holding|no transition", _with_records
     ),
-    "unreadable is long ago": Bug(unreadable_is_long_ago, "plans .* of None"),
-    "seconds for milliseconds": Bug(seconds_for_milliseconds, "plans .* of None"),
-    "waiting is the end": Bug(waiting_is_the_end, "not in the plan"),
-    "an empty page is the end": Bug(empty_page_is_the_end, "not in the plan"),
+    "unreadable is long ago": Bug(unreadable_is_long_ago, "plans .* of None", _with_records),
+    "seconds for milliseconds": Bug(seconds_for_milliseconds, "plans .* of None", _with_records),
+    "waiting is the end": Bug(waiting_is_the_end, "not in the plan", _with_records),
+    "called unannounced": Bug(called_unannounced, "must not be repeated", _with_records),
+    "called until it answers": Bug(called_until_it_answers, "must not be repeated", _with_records),
+    "an error taken for success": Bug(error_taken_for_success, "did not remove it", _with_records),
+    "archived in part": Bug(archived_in_part, "and archived", _with_records),
+    "put back over another": Bug(put_back_over_another, "to undo", _with_records),
+    "an empty page is the end": Bug(empty_page_is_the_end, "not in the plan", _with_records),
 }

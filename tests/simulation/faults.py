@@ -61,6 +61,10 @@ class Fault(StrEnum):
     CONFLICT = "a transaction meets another one"
     CAPACITY_USED_UP = "the read capacity is used up"
     STALE_LISTING = "queries and scans show what was"
+    # of the endpoint that is called
+    ENDPOINT_BUSY = "an endpoint asks to come later"
+    ENDPOINT_REFUSES = "an endpoint refuses"
+    ENDPOINT_BROKEN = "an endpoint fails, and may have acted"
     # by deploys
     DEPLOYED = "another version of a policy is deployed"
     DEPLOYED_BACK = "the earlier version is deployed again"
@@ -74,6 +78,9 @@ SELDOM = {
     Fault.SEND_REFUSED,
     Fault.CONFLICT,
     Fault.CAPACITY_USED_UP,
+    Fault.ENDPOINT_BUSY,
+    Fault.ENDPOINT_REFUSES,
+    Fault.ENDPOINT_BROKEN,
     Fault.SKEWED,
     Fault.TICK_MISSED,
     Fault.TRIGGERED_TWICE,
@@ -117,9 +124,11 @@ class Weather:
     def strikes(self, kind: Fault, call: str = "") -> bool:
         """Whether this kind happens now; if it does it is counted."""
         rate = self.likely[kind]
-        if rate and call and call.startswith(self.focus):
+        if not rate or self.calm:
+            return False
+        if call and call.startswith(self.focus):
             rate = min(0.6, rate * WORSE)
-        if rate and not self.calm and self.random.random() < rate:
+        if self.random.random() < rate:
             self.happened[kind] += 1
             return True
         return False

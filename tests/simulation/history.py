@@ -14,10 +14,12 @@ from sexton.working import Answer
 
 from tests.fakes.queue import Message
 from tests.fakes.time import START
-from tests.simulation.boundary import Effect
+from tests.simulation.called import Called
+from tests.simulation.effects import Effect
 from tests.simulation.faults import Weather
 from tests.simulation.operating import Operator
 from tests.simulation.oracles.acks import Acks
+from tests.simulation.oracles.calls import Calls
 from tests.simulation.oracles.closing import Closing
 from tests.simulation.oracles.plans import Plans
 from tests.simulation.oracles.records import RecordRemovals
@@ -36,6 +38,19 @@ CALM_WITHIN = timedelta(days=3).total_seconds()  # after the troubles: the longe
 COME_AGAIN = 0.4  # of the histories have a second time of troubles, with closed runs and dead jobs to begin with
 TIDIED_UP = 0.5
 MOST_STEPS = 30_000  # most histories have a few hundred
+QUIET = {  # calls that change nothing, and of which no judge wants to know
+    *(
+        "table.query",
+        "table.query_open",
+        "evidence.get",
+        "evidence.list",
+        "gauges.put",
+        "events.put",
+        "discovery.resume",
+    ),
+    *("bucket.list", "bucket.head", "bucket.tags", "bucket.versioning", "bucket.list_uploads"),
+    *("records.shape", "records.query", "records.scan", "records.get", "records.read", "endpoints.await_turn"),
+}
 AWAITED = ("dispatch_due", "lease_expires_at", "not_before", "planner_until", "mismatch_since", "first_claim_at")
 
 
@@ -52,14 +67,16 @@ class History:
             self.scheduler, self.weather, Sight(self._saw, self._ended, self._answered), self.scenario.policies
         )
         self.scenario.fill(self.world)
-        self.store = Store(self.world.buckets, self.world.table.tables)
-        self.rows = Rows()
+        self.store = Store(self.world.buckets, self.world.tables)
+        self.rows = Rows(self.scenario.rules)
         self.plans = Plans(self.store, self.world.evidence, self.scenario.rules)
         self.removals = Removals(self.store, self.plans, self.world.table)
         self.acks = Acks(self.world.table)
         records = RecordRemovals(self.removals, self.world.evidence)
+        calls = Calls(self.removals, records)
         closing = Closing(self.plans, self.removals, self.world.table, self.world.evidence)
-        self.judges = (self.rows, self.plans, self.removals, records, self.acks, closing)
+        self.judges = (self.rows, self.plans, self.removals, records, calls, self.acks, closing)
+        Called(self.world, self.scenario)
         self.outside = Outside(self.world, self.scenario, self.store)
         self.outside.around = self.plans.looked
         self.world.trace.meanwhile = self.outside.race
@@ -169,7 +186,10 @@ class History:
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise Violation(f"{effect.task.name} and the others go on and on")
-        self.store.looked() if effect.gone or str(effect.call) == "bucket.list_versions" else None
+        if effect.name in QUIET:
+            return
+        if effect.gone or effect.name == "bucket.list_versions":
+            self.store.looked()
         for judge in self.judges:
             judge.saw(effect)
 

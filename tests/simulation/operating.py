@@ -227,7 +227,7 @@ class Operator:
     def _hold(self) -> Body:
         begins = "", "app/", "app/0", "app/03"
         scopes = [f"s3://{bucket}/{begin}" for bucket in sorted(self.world.buckets) for begin in begins]
-        for table, each in self.world.table.tables.items():
+        for table, each in self.world.tables.items():
             scopes += [f"dynamodb://{table}/", *(f"dynamodb://{table}/{key}" for key in sorted(each.records)[:3])]
         scope = self.random.choice(scopes)
         return lambda: self._stopping().hold(scope, WHY, ONE)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sexton.errors import Failure, ReasonClass
-from sexton.table import Delete
 
 from tests.fakes.bucket import ENABLED, FakeBucket
 from tests.fakes.queue import Message
@@ -55,10 +54,10 @@ class Outside:
             Fault.DEPLOYED: self._deploy,
             Fault.DEPLOYED_BACK: self._deploy_back,
         }
-        self.application = Application(world, scenario)
+        self.application = Application(world, scenario, store)
         if not world.buckets:
             self._acts = {kind: do for kind, do in self._acts.items() if kind not in IN_BUCKETS}
-        if world.table.tables:
+        if world.tables:
             self._acts |= self.application.acts
         self._to_keys: dict[Fault, Callable[[FakeBucket, str], str]] = {
             Fault.REWRITTEN: self._rewrite,
@@ -171,13 +170,13 @@ class Outside:
 
     def _any_key(self) -> str | None:
         """Of an object or a record."""
-        tables = [sorted(table.records) for table in self.world.table.tables.values()]
+        tables = [sorted(table.records) for table in self.world.tables.values()]
         places = [*([[self._key(self._bucket())]] if self.world.buckets else []), *filter(None, tables)]
         return self.random.choice(self.random.choice(places)) if places else None
 
-    def race_for_records(self, deletes: Sequence[Delete], within: float) -> None:
-        """The same for a transaction with records."""
-        self.application.race(deletes, within, self._happens)
+    def race_for_records(self, keys: Sequence[str], within: float) -> None:
+        """The same for a removal of records."""
+        self.application.race(keys, within, self._happens)
 
     # the queue
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from tests.fakes.records import FakeRecords
 from tests.fakes.time import START
@@ -15,6 +15,10 @@ Record = Mapping[str, Any]  # typed attributes, by name
 
 STATUSES = "open", "sent", "kept"
 CARRIERS = "dhl", "ups"
+HOST = "reminders.example.com"
+SWEPT = {"BOOL": True}
+Does = Literal["delete", "mark", "archive", "call", "call once"]
+DOES: tuple[Does, ...] = ("delete", "delete", "mark", "archive", "archive", "call", "call once")
 IDS = 14  # so many records a table may have
 PLAUSIBLE = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
@@ -25,6 +29,8 @@ class Wanted:
 
     `statuses`: the partitions that are queried, none where the table is scanned. `carrier`: what the filter wants.
     `counted`: every rewriting counts up the attribute `changes`. `in_second`: how a deadline is written.
+    `elsewhere`: the table lies in another region, where no transaction takes it in together with the ledger.
+    `does`: what becomes of a record; `call` and `call once` leave it to its application, which removes it.
     """
 
     statuses: tuple[str, ...]
@@ -32,12 +38,17 @@ class Wanted:
     carrier: str | None
     counted: bool
     in_second: int
+    elsewhere: bool
+    does: Does
 
     @staticmethod
     def drawn(random: Random) -> Wanted:
         statuses = random.choice(((), ("open",), ("open", "sent")))
         carrier = random.choice((None, None, "dhl"))
-        return Wanted(statuses, random.randint(1, 3), carrier, random.random() < 0.4, random.choice((1, 1, 1000)))
+        elsewhere, in_second = random.random() < 0.25, random.choice((1, 1, 1000))
+        does = random.choice(("delete", "call", "call once") if elsewhere else DOES)
+        counted = does == "archive" or random.random() < 0.4
+        return Wanted(statuses, random.randint(1, 3), carrier, counted, in_second, elsewhere, does)
 
     def source(self, table: str) -> dict[str, object]:
         """The same as a policy says it."""
@@ -45,7 +56,22 @@ class Wanted:
         found = {"index": "by-status", "partitions": [*self.statuses]} if self.statuses else self._scan()
         more = {"filter": {"carrier": self.carrier}} if self.carrier else {}
         counted = {"version_attribute": "changes"} if self.counted else {}
-        return {"kind": "dynamodb", "table": table, "timestamp": stamp, **found, **more, **counted}
+        place = {"region": "eu-west-1"} if self.elsewhere else {}
+        return {"kind": "dynamodb", "table": table, "timestamp": stamp, **place, **found, **more, **counted}
+
+    @property
+    def calls(self) -> bool:
+        """Whether the application does it."""
+        return self.does in ("call", "call once")
+
+    def action(self) -> object:
+        """What a policy says of it."""
+        if self.does == "mark":
+            return {"kind": "mark", "attribute": "swept", "value": True}
+        if not self.calls:
+            return self.does
+        call = {"kind": "http", "method": "POST", "hosts": [HOST], "url": f"https://{HOST}/{{id}}", "rate": 100}
+        return {**call, "success": [204], "idempotent": self.does == "call"}
 
     def _scan(self) -> dict[str, object]:
         return {"scan": {"segments": self.segments}}
@@ -63,17 +89,22 @@ class Wanted:
         due = self.deadline(record)
         queried = not self.statuses or record.get("status", {}).get("S") in self.statuses
         filtered = self.carrier is None or record.get("carrier") == {"S": self.carrier}
-        return due is not None and due < cutoff and queried and filtered
+        marked = self.does == "mark" and record.get("swept") == SWEPT
+        return due is not None and due < cutoff and queried and filtered and not marked
+
+    def after(self, record: Record) -> Record | None:
+        """What a record is once it was dealt with; None where it is no more."""
+        return {**record, "swept": SWEPT} if self.does == "mark" else None
 
     def rests_on(self, record: Record) -> dict[str, Any]:
         """What a removal is judged by: it must be as it was seen."""
-        more = {"status": self.statuses, "carrier": self.carrier, "changes": self.counted}
+        more = {"status": self.statuses, "carrier": self.carrier, "changes": self.counted, "swept": self.does == "mark"}
         return {name: record.get(name) for name in ("deadline", *(name for name, asked in more.items() if asked))}
 
 
 def fill(table: FakeRecords, wanted: Wanted, retain: timedelta, random: Random) -> None:
     """Records of any age, some of which nobody can read."""
-    for number in range(random.randint(4, IDS)):
+    for number in range(random.randint(3, IDS // 2) if wanted.calls else random.randint(4, IDS)):
         table.put(**new(f"{number:02d}", wanted, retain, random))
 
 

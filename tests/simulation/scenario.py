@@ -9,6 +9,7 @@ from random import Random
 from typing import Literal
 
 from sexton.policy import Policy
+from sexton.record_source import RecordSource
 
 from tests.fakes.bucket import ENABLED, UNVERSIONED, FakeBucket
 from tests.fakes.time import START
@@ -32,6 +33,11 @@ class Rule:
     retain: timedelta
     versioned: bool = False
     wanted: Wanted | None = None
+
+    @property
+    def atomic(self) -> bool:
+        """Whether what goes and its record are one transaction."""
+        return self.wanted is not None and not self.wanted.elsewhere and not self.wanted.calls
 
     def cutoff(self, scheduled: datetime) -> datetime:
         return scheduled - self.retain
@@ -59,7 +65,7 @@ class Scenario:
 
     def _add_policy(self, number: int) -> None:
         random = self.random
-        kind: Kind = random.choice(("objects", "objects", "objects", "versions", "uploads", "records", "records"))
+        kind: Kind = random.choice((*["objects"] * 3, "versions", "uploads", *["records"] * 3))
         if kind == "records":
             self._add_records_policy(number)
             return
@@ -77,15 +83,20 @@ class Scenario:
             self.rules[made.version] = Rule(kind, bucket, "app/", retain, versioned)
 
     def _add_records_policy(self, number: int) -> None:
-        wanted, table = Wanted.drawn(self.random), f"table-{number}"
-        fields = {**self._common(f"policy-{number}"), "source": wanted.source(table), "action": "delete"}
-        made = Policy.model_validate({**fields, "recovery": "none"})
+        wanted = Wanted.drawn(self.random)
+        source = wanted.source(f"table-{number}")
+        common = self._common(f"policy-{number}")
+        recovery = "archive" if wanted.does == "archive" else "none"
+        size = {"job_size": 1} if wanted.calls else {}
+        made = Policy.model_validate(
+            {**common, "source": source, "action": wanted.action(), "recovery": recovery, **size}
+        )
         for place, version, retain in (
             (self.policies, made, RETAIN),
             (self.others, _changed(made, RETAIN + ANOTHER_DAY), RETAIN + ANOTHER_DAY),
         ):
             place[version.id] = version
-            self.rules[version.version] = Rule("records", table, "", retain, wanted=wanted)
+            self.rules[version.version] = Rule("records", _source(version).name, "", retain, wanted=wanted)
 
     def _rule_of(self, policy_id: str) -> Rule:
         return self.rules[self.policies[policy_id].version]
@@ -115,9 +126,10 @@ class Scenario:
 
     def fill(self, world: World) -> None:
         """Put what the policies mean, and what they must leave alone, into the buckets and tables."""
-        for rule in dict.fromkeys(self.rules[each.version] for each in self.policies.values()):
+        for made in self.policies.values():
+            rule = self.rules[made.version]
             if rule.wanted is not None:
-                table = world.records(rule.bucket)
+                table = world.records(_source(made).table, _source(made).elsewhere)
                 table.most = self.random.choice((1, 3, 1000))
                 fill(table, rule.wanted, rule.retain, self.random)
             elif rule.bucket not in world.buckets:
@@ -143,6 +155,11 @@ class Scenario:
         ages = [self.random.choice((RETAIN * 2, RETAIN * 2, RETAIN * 2, RETAIN / 2, rule.retain + near))]
         more = self.random.randint(0, 2) if rule.kind != "objects" or self.random.random() < 0.2 else 0
         return sorted((*ages, *(RETAIN * self.random.uniform(0.5, 2.5) for _ in range(more))), reverse=True)
+
+
+def _source(made: Policy) -> RecordSource:
+    assert isinstance(made.source, RecordSource)
+    return made.source
 
 
 def _changed(deployed: Policy, retain: timedelta) -> Policy:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -13,10 +14,12 @@ from sexton.ports import TimeLeft
 from sexton.working import Answer, Delivery
 
 from tests.fakes.queue import FakeQueue, Message
+from tests.fakes.records import FakeRecords
 from tests.fakes.table import FakeTable
 from tests.fakes.time import START, FakeTimeLeft
 from tests.fakes.world import WORKER_TIMEOUT, World
-from tests.simulation.boundary import Boundary, Effect
+from tests.simulation.boundary import Boundary
+from tests.simulation.effects import Effect
 from tests.simulation.faults import Fault, Weather
 from tests.simulation.scheduling import Ended, Scheduler, Task
 
@@ -45,6 +48,10 @@ class SimulatedWorld(World):
         super().__init__(policies=dict(policies), clock=scheduler.clock)
         self.trace: Boundary = Boundary(scheduler, weather, self._seen)
         self.table = FakeTable(page_size=weather.random.choice((3, 1000, 1000)))
+        self.tables: Mapping[str, FakeRecords] = ChainMap(
+            self.table.tables, self.elsewhere
+        )  # by their names in addresses
+        self.trace.tables = self.tables
         self.queue = FakeQueue(self.clock, visibility=self.queue.visibility, max_receive_count=RECEIVES)
         self.jitter = lambda ceiling: weather.random.uniform(0, ceiling)
         self.deployed = {policy_id: (policy, policy) for policy_id, policy in policies.items()}

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sexton.by_cohort import of_books
+from sexton.cohort_counts import CohortLine, OtherCohorts, PlannedCohorts
 from sexton.cohorts import Cohorts
 from sexton.histogram import LABELS, NO_DATE, NOT_PAST, Ages
 from sexton.item import Item
@@ -64,6 +66,37 @@ def test_memory_holds_twice_as_many_as_are_kept() -> None:
         assert len(cohorts._cells) <= 10
     assert [name for name, _ in cohorts.largest()] == ["0999/", "0998/", "0997/", "0996/", "0995/"]
     assert (cohorts.folded, cohorts.others[CELL].count) == (995, 995)
+
+
+drawn = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9)), max_size=60)
+
+
+@given(drawn, st.sets(st.integers(0, 8), max_size=4), st.integers(1, 5))
+def test_named_cohorts_are_counted_apart_in_whatever_order_items_come(
+    items: list[tuple[int, int]], apart: set[int], shown: int
+) -> None:
+    cohorts = Cohorts(named=lambda found: found.key, apart=frozenset(map(str, apart)))
+    for name, size in items:
+        cohorts.add(item(str(name), size), CELL)
+    sizes = {name: [size for each, size in items if each == name] for name in range(9)}
+    lines = [CohortLine(cohort=str(name), **_counted(sizes[name])) for name in sorted(apart)]
+    rest = [size for name, size in items if name not in apart]
+    others = OtherCohorts(cohorts=9 - len(apart), at_least=False, **_counted(rest))
+    found = of_books(cohorts, PlannedCohorts(largest=tuple(lines), others=others))
+    assert {line.cohort: (line.planned, line.planned_bytes, line.deleted) for line in found.largest} == {
+        str(name): (len(sizes[name]), sum(sizes[name]), len(sizes[name])) for name in apart
+    }
+    for some in (found, found.first(shown)):
+        assert len(some.largest) <= max(len(found.largest), shown)
+        every = [*some.largest, *([some.others] if some.others else [])]
+        assert sum(line.planned_bytes for line in every) == sum(size for _, size in items)
+        assert sum(line.deleted or 0 for line in every) == len(items)
+        assert len(some.largest) + (some.others.cohorts if some.others else 0) == 9
+
+
+def _counted(sizes: list[int]) -> dict[str, int]:
+    counts = {"planned": len(sizes), "planned_bytes": sum(sizes)}
+    return {"scanned": len(sizes), **counts, "report_only": 0, "report_only_bytes": 0}
 
 
 @pytest.mark.parametrize(

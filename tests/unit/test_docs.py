@@ -131,7 +131,8 @@ def test_every_way_that_an_item_ends_is_explained() -> None:
     rows = table("docs/failures.md", "outcome", "reason", "what it means", "what to do")
     documented = {tuple(codes(row[0]) + codes(row[1])) for row in rows}
     skips = {outcome.ABSENT, outcome.CHANGED, outcome.CHANGED_AFTER_ATTEMPT, outcome.LOCKED, outcome.HELD}
-    skips |= set(get_args(Reason)) - {"expired", "placed", "tags_needed"}  # which are no ending
+    skips.add(outcome.CALLED_BEFORE)
+    skips |= set(get_args(Reason)) - {"expired", "placed", "archived", "tags_needed"}  # which are no ending
     assert documented == {
         ("deleted",),
         ("deleted", outcome.ABSENT_AFTER_ATTEMPT),
@@ -216,8 +217,18 @@ def test_every_field_of_evidence_is_documented() -> None:
             found[kind] |= {field for line in lines for field in json.loads(line)}
     for kind, fields in found.items():
         documented = first_codes(table("docs/evidence.md", f"{kind} field", "what it is"))
-        # Of versions, of tags, and of lost replies.
-        rare = {"version_id", "marker_version_id", "unproven", "noncurrent_since", "rank", "delete_marker", "tags"}
+        # Of versions, of tags, of lost replies, and of records.
+        rare = {
+            "effect",
+            "archive",
+            "version_id",
+            "marker_version_id",
+            "unproven",
+            "noncurrent_since",
+            "rank",
+            "delete_marker",
+            "tags",
+        }
         rare |= {"undoes", "unreadable", "cohorts"} if kind == "plan" else set()
         assert documented - rare == fields, kind
 

@@ -15,15 +15,20 @@ from sexton.aws.doctor import Doctor, find_site
 from sexton.aws.stack import StackNotFound
 from sexton.doctor import Check, CheckName, Diagnosis
 from sexton.errors import Failure, ReasonClass, UnknownPolicy
+from sexton.grants import FUNCTIONS
 from sexton.policy import Policy
 
 from tests.fakes.deployment import FakeFunctions, deployment
-from tests.fakes.site import ENVIRONMENT, FakeAws, arn, error, healthy
-from tests.fakes.world import World, policy
+from tests.fakes.site import ENVIRONMENT, REMINDERS, FakeAws, arn, error, healthy
+from tests.fakes.world import World, policy, records_policy
 
 SOURCE = {"kind": "s3", "bucket": "logs", "prefixes": ["app/"]}
 DAILY = policy(schedule="rate(1 day)")
 NONCURRENT = policy(schedule="rate(1 day)", source={**SOURCE, "versions": "noncurrent"}, action="purge")
+ROLE = "arn:aws:iam::210987654321:role/sexton-reminders"
+OURS = {"id": "logs-expire", "schedule": "rate(1 day)"}
+RECORDS = records_policy(**OURS, recovery="backup")
+ABROAD = records_policy(**OURS, region="eu-west-1", role_arn=ROLE, external_id="ours")
 UPLOADS = policy(schedule="rate(1 day)", source={**SOURCE, "kind": "s3_uploads"}, action="abort")
 
 
@@ -49,13 +54,15 @@ class Clinic:
 
 
 def test_a_stack_as_it_should_be_is_ok_in_every_respect() -> None:
-    found = Clinic().examine()
+    found = [*Clinic().examine(), *Clinic(ABROAD).examine()]
 
     assert {check.name for check in found} == set(CheckName)
     assert [check for check in found if check.verdict != "ok"] == []
 
 
-@pytest.mark.parametrize("deployed", [NONCURRENT, UPLOADS], ids=["noncurrent", "uploads"])
+@pytest.mark.parametrize(
+    "deployed", [NONCURRENT, UPLOADS, RECORDS, ABROAD], ids=["noncurrent", "uploads", "records", "abroad"]
+)
 def test_each_kind_of_source_is_looked_at(deployed: Policy) -> None:
     clinic = Clinic(deployed)
     simulate = clinic.aws.answers["iam", "simulate_principal_policy"]
@@ -143,9 +150,49 @@ def test_a_function_with_settings_of_another_stack() -> None:
         "get_function_configuration",
         Environment={"Variables": {**ENVIRONMENT, "SEXTON_LEDGER_TABLE": "another"}},
     )
-    assert {(check.verdict, check.found) for check in clinic.all("function_settings")} == {
+    assert {(check.verdict, check.found) for check in clinic.all("function_settings") if check.of in FUNCTIONS} == {
         ("failed", "not the stack's own: SEXTON_LEDGER_TABLE")
     }
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict", "found"),
+    [
+        ({"SEXTON_DOOR": ""}, "failed", "it takes itself for the door of the nobody"),
+        ({"SEXTON_DISCOVERY_FUNCTION": "another"}, "failed", "not the stack's own: SEXTON_DISCOVERY_FUNCTION"),
+        ({"SEXTON_TRUST_CALLER": "true"}, "warning", "it believes whoever asks, as on the local stage"),
+        ({"SEXTON_ACCOUNT": "x"}, "failed", "missing or unreadable: SEXTON_ACCOUNT"),
+    ],
+)
+def test_a_door_that_was_told_something_else(changed: Mapping[str, str], verdict: str, found: str) -> None:
+    clinic = Clinic()
+    variables = {**clinic.site.environment("operate"), **changed}
+    clinic.site._functions.clear()
+    before = clinic.aws.answers["lambda", "get_function_configuration"]
+    clinic.aws.answers["lambda", "get_function_configuration"] = lambda FunctionName: {
+        **before(FunctionName=FunctionName),
+        **({"Environment": {"Variables": variables}} if FunctionName == "operate" else {}),
+    }
+    (check,) = [check for check in clinic.all("function_settings") if check.of == "operate"]
+    assert (check.verdict, check.found) == (verdict, found)
+
+
+def test_a_worker_that_calls_loopback_is_one_of_the_local_stage() -> None:
+    clinic = Clinic()
+    variables = {**ENVIRONMENT, "SEXTON_LOCAL_CA": "-----BEGIN CERTIFICATE-----"}
+    clinic.aws.change("lambda", "get_function_configuration", Environment={"Variables": variables})
+    found = {check.of: check for check in clinic.all("function_settings")}
+    assert found["worker"].verdict == "warning"
+    assert "-c local_ca" in found["worker"].to_do
+
+
+def test_a_worker_that_a_killed_rehearsal_left_changed() -> None:
+    clinic = Clinic()
+    clinic.aws.change("lambda", "get_function_configuration", Handler="handlers.rehearsing_worker.handler")
+    found = {check.of: check for check in clinic.all("function_handler")}
+    assert found["worker"].verdict == "failed"
+    assert "sexton rehearse --tidy" in found["worker"].to_do
+    assert found["operate"].to_do == "deploy the stack again"
 
 
 def test_a_function_that_lacks_a_setting() -> None:
@@ -605,7 +652,8 @@ def test_a_right_that_is_too_much_is_named() -> None:
     found = {check.of: check for check in clinic.all("excess")}
 
     assert {check.verdict for check in found.values()} == {"failed"}
-    assert "s3:DeleteObject on arn:aws:s3:::logs/app/sexton-doctor" in found["discovery"].found
+    assert "s3:DeleteObject on arn:aws:s3:::" in found["discovery"].found
+    assert "s3:PutObject on arn:aws:s3:::evidence/plans/sexton-doctor" in found["approve"].found
 
 
 def test_a_simulation_that_heeds_no_condition_proves_nothing() -> None:
@@ -618,9 +666,24 @@ def test_a_simulation_that_heeds_no_condition_proves_nothing() -> None:
         return simulate(ActionNames=ActionNames, **given)
 
     clinic.aws.answers["iam", "simulate_principal_policy"] = heedless
-    assert {check.verdict for check in clinic.all("grants")} == {"failed"}
+    assert {check.verdict for check in clinic.all("grants") if check.of in FUNCTIONS} == {"failed"}
     clinic.aws.say("iam", "simulate_custom_policy", {"EvaluationResults": [{"EvalDecision": "implicitDeny"}]})
-    assert {check.verdict for check in clinic.all("grants")} == {"unknown"}
+    assert {check.verdict for check in clinic.all("grants") if check.of in FUNCTIONS} == {"unknown"}
+
+
+def test_what_is_allowed_whatever_the_condition_is_no_excess_where_none_is_heeded() -> None:
+    clinic = Clinic()
+    simulate = clinic.aws.answers["iam", "simulate_principal_policy"]
+
+    def heedless(ActionNames: list[str], ContextEntries: list[object], **given: Any) -> Mapping[str, Any]:
+        if ContextEntries and ActionNames == ["dynamodb:UpdateItem"]:
+            return {"EvaluationResults": [{"EvalActionName": "dynamodb:UpdateItem", "EvalDecision": "allowed"}]}
+        return simulate(ActionNames=ActionNames, ContextEntries=ContextEntries, **given)
+
+    clinic.aws.answers["iam", "simulate_principal_policy"] = heedless
+    assert {check.of: check.verdict for check in clinic.all("excess")}["approve"] == "failed"
+    clinic.aws.say("iam", "simulate_custom_policy", {"EvaluationResults": [{"EvalDecision": "implicitDeny"}]})
+    assert {check.of: check.verdict for check in clinic.all("excess")}["approve"] == "unknown"
 
 
 def test_a_denial_leaves_what_a_simulation_does_not_judge_unknown() -> None:
@@ -667,6 +730,102 @@ def test_a_copy_that_was_altered() -> None:
 
     failed = [check for check in clinic.all("policy_version") if check.verdict == "failed"]
     assert [check.found for check in failed] == [f"{key} is gone or altered"]
+
+
+# tables
+
+
+def test_a_table_without_recovery_is_told_where_a_policy_counts_on_a_backup() -> None:
+    clinic = Clinic(RECORDS)
+    off = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "DISABLED"}}
+    clinic.aws.say("dynamodb", "describe_continuous_backups", {"ContinuousBackupsDescription": off})
+    assert clinic.one("table_recovery").verdict == "warning"
+    assert "point-in-time recovery is off" in clinic.one("table_recovery").found
+    without = Clinic(records_policy(**OURS, recovery="none"))
+    without.aws.say("dynamodb", "describe_continuous_backups", {"ContinuousBackupsDescription": off})
+    assert without.one("table_recovery").verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"index": "by-day"}, "there is no index by-day"),
+        ({"filter": {"kind": "renewal"}}, "does not show kind"),
+        ({"timestamp": {"attribute": "deadline", "format": "iso8601"}}, "is not sorted by deadline"),
+    ],
+)
+def test_a_table_that_is_keyed_otherwise_is_told_before_a_run(changes: Mapping[str, Any], what: str) -> None:
+    check = Clinic(records_policy(**OURS, **changes)).one("table_fit")
+    assert check.verdict == "failed"
+    assert what in check.found
+
+
+def test_an_index_that_is_being_built_finds_too_little() -> None:
+    clinic = Clinic(RECORDS)
+    (index,) = REMINDERS["GlobalSecondaryIndexes"]
+    described = {**REMINDERS, "GlobalSecondaryIndexes": [{**index, "IndexStatus": "CREATING"}]}
+    clinic.aws.say("dynamodb", "describe_table", {"Table": described})
+    assert clinic.one("table_fit").found == "index by-status is CREATING"
+
+
+def test_a_table_that_is_not_there_is_all_that_is_said_of_it() -> None:
+    clinic = Clinic(RECORDS)
+    clinic.aws.refuse("dynamodb", "describe_table", "ResourceNotFoundException")
+    assert [(check.name, check.verdict) for check in clinic.examine() if check.name.startswith("table_")] == [
+        ("table_found", "failed")
+    ]
+
+
+def test_ttl_by_the_same_attribute_is_told() -> None:
+    clinic = Clinic(RECORDS)
+    expiry = {"TimeToLiveStatus": "ENABLED", "AttributeName": "deadline"}
+    clinic.aws.say("dynamodb", "describe_time_to_live", {"TimeToLiveDescription": expiry})
+    assert clinic.one("table_expiry").verdict == "warning"
+
+
+@pytest.mark.parametrize(("deployed", "to_do"), [(RECORDS, "source_kms_key_arns"), (ABROAD, "policy check --grants")])
+def test_a_table_with_a_key_that_the_functions_may_not_use(deployed: Policy, to_do: str) -> None:
+    clinic, key = Clinic(deployed), arn("kms", "key/2")
+    described = {"Table": {**REMINDERS, "SSEDescription": {"KMSMasterKeyArn": key}}}
+    table, simulate = (
+        clinic.aws.answers["dynamodb", "describe_table"],
+        clinic.aws.answers["iam", "simulate_principal_policy"],
+    )
+    clinic.aws.answers["dynamodb", "describe_table"] = lambda TableName: (
+        described if TableName == "reminders" else table(TableName=TableName)
+    )
+
+    def closed(ActionNames: list[str], ResourceArns: list[str], **given: Any) -> Mapping[str, Any]:
+        if ResourceArns == [key]:
+            return {
+                "EvaluationResults": [{"EvalActionName": each, "EvalDecision": "implicitDeny"} for each in ActionNames]
+            }
+        return simulate(ActionNames=ActionNames, ResourceArns=ResourceArns, **given)
+
+    clinic.aws.answers["iam", "simulate_principal_policy"] = closed
+    check = clinic.one("table_encryption")
+    assert check.verdict == "warning"
+    assert to_do in check.to_do
+
+
+def test_a_role_that_lets_only_the_functions_in_leaves_its_table_unknown() -> None:
+    clinic = Clinic(ABROAD)
+    clinic.aws.refuse("sts", "assume_role", "AccessDenied")
+    found = [check for check in clinic.examine() if check.name.startswith("table_")]
+    assert [(check.name, check.verdict) for check in found] == [("table_role", "unknown")]
+    assert "sexton-discovery.*" in found[0].to_do
+
+
+def test_a_role_is_asked_for_as_the_policy_says() -> None:
+    clinic = Clinic(ABROAD)
+    assert clinic.one("table_role").verdict == "ok"
+    (asked,) = [given for _, method, given in clinic.aws.asked if method == "assume_role"]
+    assert asked == {"RoleArn": ROLE, "RoleSessionName": "sexton-person", "ExternalId": "ours"}
+
+
+def test_the_stacks_own_table_is_not_elsewhere() -> None:
+    check = Clinic(records_policy(**OURS, region="eu-central-1")).one("table_found")
+    assert (check.verdict, check.to_do) == ("failed", "write no source.region, and start a new run")
 
 
 def test_policies_that_are_not_deployed_are_one_warning_and_are_not_checked() -> None:

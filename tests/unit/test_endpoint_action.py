@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sexton.endpoint_action import FieldUnfit, HttpAction
+from sexton.policy import Policy, load_policies
+
+from tests.fakes.world import calls_policy
+from tests.fakes.world import policy as s3_policy
+
+ROOT = Path(__file__).resolve().parents[2]
 
 URL = "https://api.example.com/carriers/{carrier}/reminders/{id}?day={day}&x=1"
 
@@ -217,3 +224,22 @@ def test_no_field_changes_host_or_path(carrier: str, id: str, day: str) -> None:
     assert [unquote(segments[2]), unquote(segments[4])] == [carrier, id]
     name, _, rest = url.query.partition("=")
     assert (name, unquote(rest.removesuffix("&x=1"))) == ("day", day)
+
+
+def test_the_example_is_a_policy_that_calls() -> None:
+    (policy,) = load_policies(ROOT / "policies" / "bookings-cancel.yaml")
+    assert (policy.does, policy.mode, policy.job_size) == ("http", "report", 1)
+    assert policy.action == Policy.from_canonical(policy.canonical()).action
+
+
+def test_a_call_is_for_one_record_and_their_number_is_bounded() -> None:
+    with pytest.raises(ValidationError, match="job_size 2 is more than the one item"):
+        calls_policy(job_size=2)
+    with pytest.raises(ValidationError, match=r"write instead limits\.max_items: 99999 at most$|at most \["):
+        calls_policy(limits={"max_items": 100_000})
+
+
+def test_only_records_are_called_for() -> None:
+    action = calls_policy().action
+    with pytest.raises(ValidationError, match="action http is not for source kind s3"):
+        s3_policy(action=action)

@@ -67,16 +67,25 @@ def test_canonical_text_of_every_field_is_pinned(tmp_path: Path) -> None:
 
 RECORDS_TEXT = (
     '{"action":"delete","id":"reminders-delete","job_size":98,"mode":"enforce","recovery":"backup","retain":"P1M",'
-    '"source":{"filter":{"state":["sent","unsent"]},"index":"by-day","kind":"dynamodb",'
-    '"partitions":{"date":"due#%Y-%m-%d","since":"2026-01-01"},"table":"sexton-demo-reminders",'
-    '"timestamp":{"attribute":"deadline","format":"epoch_s"},"version_attribute":"version"}}'
+    '"source":{"filter":{"state":["sent","unsent"]},"index":"by-month","kind":"dynamodb",'
+    '"partitions":{"date":"%Y-%m","since":"2025-01-01"},"table":"sexton-demo-reminders",'
+    '"timestamp":{"attribute":"deadline","format":"epoch_ms"},"version_attribute":"version"}}'
 )
 
 
 def test_canonical_text_of_the_example_about_records_is_pinned() -> None:
-    (policy,) = load_policies(ROOT / "docs" / "records")
+    (policy,) = load_policies(ROOT / "policies" / "reminders-delete.yaml")
     assert policy.canonical() == RECORDS_TEXT
     assert Policy.from_canonical(RECORDS_TEXT).version == policy.version
+
+
+def test_the_examples_of_marks_and_archives_are_policies() -> None:
+    archive, mark = load_policies(ROOT / "docs" / "records")
+    assert (archive.does, archive.can_be_undone) == ("archive", True)
+    assert (mark.does, mark.can_be_undone) == ("mark", False)
+    assert Policy.from_canonical(mark.canonical()) == mark.model_copy(
+        update={"description": "", "owner": "", "schedule": "", "timezone": "UTC"}
+    )
 
 
 def test_partitions_that_are_dates_end_with_the_one_of_the_cutoff() -> None:

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sexton import report_csv, report_html
 from sexton.breakdown import Breakdown
-from sexton.item import Item
+from sexton.item import RECORD, Item
 from sexton.money import NO_CLASS, NOTHING_STORED, OF_MARKERS, money
 from sexton.policy import Policy
 from sexton.prices import list_prices
 from sexton.report import Report, readable_bytes
 
-from tests.fakes.world import policy, purge_policy
+from tests.fakes.world import policy, purge_policy, records_policy
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 NAMES = ("deleted", "deleted:absent_after_attempt", "skipped:changed", "dead:AccessDenied", "cancelled")
@@ -211,6 +211,29 @@ def test_the_page_tells_what_the_money_leaves_out() -> None:
     assert "not counted" in text
     assert "before the minimum duration of its storage class" in text
     assert "no price: the price file does not have this storage class" in text
+
+
+@pytest.mark.parametrize(("action", "done"), [("delete", "deleted"), ("archive", "archived"), ("mark", "marked")])
+def test_records_are_called_records_and_have_no_price(action: str, done: str) -> None:
+    breakdown = Breakdown.of(records_policy(), AT)
+    for name in ("deleted", "skipped:changed"):
+        breakdown.add(item('{"id":{"S":"1"}}', storage_class=RECORD), name, AT)
+    facts = {"run_id": "r.20260301T000000Z.1", "policy": "r", "planned": 2, "balanced": True, "action": action}
+    found = Report(facts, breakdown, money(breakdown, list_prices(), "us-east-1"))
+    text, table = Reader(report_html.render(found)).text, report_csv.render(found)
+    assert not re.search("object|storage class|USD", text, re.IGNORECASE)
+    assert "Records have no price here" in text
+    assert done in text
+    assert (done == "deleted") == ("deleted" in text.lower())
+    assert {row["records"] for row in rows(table)} == {"1", "2"}
+    assert {row["storage_class"] for row in rows(table)} == {""}
+    assert found.money.to_fields()["classes"] == []
+
+
+def test_an_undo_of_archived_records_tells_that_they_were_put_back() -> None:
+    text = Reader(report_html.render(report(action="archive", undoes="r.20260301T000000Z.1"))).text
+    assert "archived records: each of them was put back" in text
+    assert "marker" not in text
 
 
 def test_a_run_without_items_has_a_page_and_a_table() -> None:

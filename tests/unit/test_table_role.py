@@ -70,6 +70,14 @@ def test_a_report_takes_reading_only_and_discovery_alone() -> None:
     assert key["Action"] == ["kms:Decrypt", "kms:DescribeKey"]
 
 
+def test_what_is_only_marked_may_not_be_removed() -> None:
+    mark = {"kind": "mark", "attribute": "expired", "value": True}
+    found = statements(role(records_policy(**PLACED, action=mark)).permissions)
+    assert found["dynamodb:UpdateItem"]["Resource"] == [TABLE]
+    assert sessions(found["dynamodb:UpdateItem"]) == [WORKER]
+    assert "dynamodb:DeleteItem" not in found
+
+
 def test_policies_of_one_role_are_put_together() -> None:
     other = records_policy(**PLACED, id="other", partitions=["sent"], index="by-day")
     found = statements(role(records_policy(**PLACED), other).permissions)

@@ -246,6 +246,12 @@ CASES: dict[tuple[str, str, str], Case] = {
         after={"state": "leased", "attempt": 2, "lease_token": "next", "maybe_done": True, "no_records": 1},
         breaks=EXPIRED_BREAKS | {"another took it over": expired(rev=6, lease_token="theirs")},
     ),
+    ("leased", "leased", "a call that must not be repeated is about to be made: call_begun_at"): Case(
+        met=leased(),
+        writes=lambda row: [job_transitions.begin_call(Job.from_row(row), NOW, "write")],
+        after={"state": "leased", "lease_token": "mine", "call_begun_at": ms(NOW)},
+        breaks=TAKEN,
+    ),
     ("leased", "ready", "lease expired, found by the reconciler; maybe_done"): Case(
         met=expired(),
         writes=lambda row: [job_transitions.expire(Job.from_row(row), NOW, "write")],
@@ -361,15 +367,16 @@ CASES: dict[tuple[str, str, str], Case] = {
     (
         "ready",
         "dead",
-        "used up, or invalidated with an effect that cannot be told; observed if maybe_done; by the reconciler",
+        "used up, or an effect that cannot be told (call_begun_at, or the run invalidated); observed if maybe_done; "
+        "by the reconciler",
     ): Case(
-        met=ready(attempt=3, maybe_done=True, not_before=ms(NOW)),
+        met=ready(attempt=3, maybe_done=True, call_begun_at=1, not_before=ms(NOW)),
         writes=died(GAINED),
         after={
             "state": "dead",
             "dead_at": ms(NOW),
             "open_items": 5,
-            **dict.fromkeys(["maybe_done", "dispatch_due", "not_before"]),
+            **dict.fromkeys(["maybe_done", "call_begun_at", "dispatch_due", "not_before"]),
         },
         breaks=MOVED,
     ),
@@ -682,3 +689,32 @@ def test_the_table_can_be_shown() -> None:
     assert all(line.count("|") == 5 for line in shown)
     states = {state.value for state in JobState} | {"-"}
     assert {cell for row in TRANSITIONS for cell in row[:2]} <= states
+
+
+def test_a_job_whose_call_may_have_been_made_is_not_claimed() -> None:
+    row = ready(call_begun_at=1)
+    assert isinstance(carried_out(table_of(row), claim(row)), Refused)
+
+
+@pytest.mark.parametrize("end", ["released", "died", "succeeded", "cancelled"])
+def test_whatever_settles_an_attempt_takes_back_that_its_call_begins(end: str) -> None:
+    row = leased(call_begun_at=1)
+    job = Job.from_row(row)
+    how = Release("transient", NOW, NOW, maybe_done=False, failure=BROKEN)
+    write = {
+        "released": job_transitions.release(job, NOTHING, how, NOW, "write"),
+        "died": job_transitions.die(job, NOTHING, BROKEN, BROKEN.code, NOW, "write"),
+        "succeeded": job_transitions.succeed(job, NOTHING, NOW, "write"),
+        "cancelled": job_transitions.cancel(job, NOTHING, NOW, "write"),
+    }[end]
+    written = carried_out(table_of(row), [write])
+    assert isinstance(written, Applied)
+    assert "call_begun_at" not in (written.row or {"call_begun_at": 1})
+
+
+def test_who_cannot_tell_leaves_that_for_a_replay() -> None:
+    row = leased()
+    write = job_transitions.die(Job.from_row(row), NOTHING, BROKEN, "effect_unknown", NOW, "write", cannot_tell=True)
+    written = carried_out(table_of(row), [write])
+    assert isinstance(written, Applied)
+    assert (written.row or {})["maybe_done"] is True

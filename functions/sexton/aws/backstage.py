@@ -1,4 +1,4 @@
-"""What rehearsals need besides, on AWS: canaries, the redrive role, and the worker function's configuration."""
+"""What rehearsals need besides, on AWS: decoys, the redrive role, and the worker function's configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLL = 0.5  # seconds between two looks at a function that is being updated
 UPDATED_WITHIN = 120.0
 
 
-class S3Canaries:
+class S3Decoys:
     """Objects in buckets of one account."""
 
     def __init__(self, client: S3Client, owner: str) -> None:
@@ -127,7 +127,7 @@ def connect(stack: str) -> Backstage:
             lambda: clients.sqs_as(outputs["RedriveRoleArn"]), outputs["JobsQueueUrl"], outputs["DeadLetterQueueUrl"]
         )
         return Backstage(
-            canaries=S3Canaries(clients.s3, stack_id.split(":")[4]),
+            decoys=S3Decoys(clients.s3, stack_id.split(":")[4]),
             queue=queue,
             worker=LambdaWorker(clients.functions, outputs["WorkerFunctionName"]),
         )

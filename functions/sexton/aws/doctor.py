@@ -12,7 +12,16 @@ from boto3.session import Session
 from pydantic import ValidationError
 
 from sexton import doctor, keys
-from sexton.aws import probe_bucket, probe_evidence, probe_functions, probe_grants, probe_ledger, probe_queue
+from sexton.aws import (
+    probe_bucket,
+    probe_control,
+    probe_evidence,
+    probe_functions,
+    probe_grants,
+    probe_ledger,
+    probe_queue,
+    probe_table,
+)
 from sexton.aws.errors import calls
 from sexton.aws.probe import Site
 from sexton.aws.stack import StackNotFound, connect, find
@@ -23,7 +32,13 @@ from sexton.policy import Policy, load_policies
 from sexton.table import Row
 
 LEDGER = "dynamodb:Query on the ledger's index, and s3:GetObject and s3:ListBucket on the evidence bucket"
-NEEDED = ("JobsQueueUrl", "DeadLetterQueueUrl", "WorkerFunctionName")
+NEEDED = (
+    "JobsQueueUrl",
+    "DeadLetterQueueUrl",
+    "WorkerFunctionName",
+    "OperateFunctionName",
+    "ApproveFunctionName",
+)
 
 
 def examine(stack: str, asked: Sequence[str], folder: Path, session: Session | None = None) -> Diagnosis:
@@ -64,7 +79,7 @@ class Doctor:
         """Every check, the stack's own first. Raises UnknownPolicy."""
         rows, told = self._rows()
         site = self.site
-        for probes in (probe_functions, probe_queue, probe_ledger, probe_evidence):
+        for probes in (probe_functions, probe_control, probe_queue, probe_ledger, probe_evidence):
             for probe in probes.probes(site):
                 yield from probe.checks()
         yield from told
@@ -86,12 +101,18 @@ class Doctor:
                 policies.append(here[version])
         of_buckets = [policy for policy in policies if policy.of_bucket]
         yield from self._of_buckets(sorted(of_buckets, key=lambda policy: policy.s3.bucket))
+        yield from self._of_tables([policy for policy in policies if not policy.of_bucket])
         for probe in probe_grants.probes(self.site, policies):
             yield from probe.checks()
 
     def _of_buckets(self, policies: Sequence[Policy]) -> Iterator[Check]:
         for bucket, of_bucket in groupby(policies, key=lambda policy: policy.s3.bucket):
             yield from probe_bucket.checks(self.site, bucket, list(of_bucket))
+
+    def _of_tables(self, policies: Sequence[Policy]) -> Iterator[Check]:
+        """By the table and the role: two roles may see different things of one table."""
+        for _, of_table in groupby(sorted(policies, key=_place), key=_place):
+            yield from probe_table.checks(self.site, list(of_table))
 
     def _rows(self) -> tuple[Mapping[str, Row], Iterable[Check]]:
         """The rows of the deployed policies that were asked for, and what is told of their versions."""
@@ -129,3 +150,7 @@ class Doctor:
             return Check.failed(name, policy, str(error), "restore it from the bucket's versions, or deploy again")
         except ValidationError:
             return Check.unknown(name, policy, f"{key} is of another version of Sexton", "use the stack's version")
+
+
+def _place(policy: Policy) -> tuple[str, str]:
+    return policy.source.place, repr(getattr(policy.source, "elsewhere", None))

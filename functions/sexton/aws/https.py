@@ -98,9 +98,9 @@ class HttpsEndpoints:
             connection.sock = sock = self._connected(host, addresses, port, deadline)
             with self._within(sock, deadline):
                 connection.request(call.method, path, call.body, self._headers(call, secrets))
-                answer = connection.getresponse()
-                kept = self._kept(answer, secrets)
-                _read_away(sock, answer)
+                with connection.getresponse() as answer:
+                    kept = self._kept(answer, secrets)
+                    _read_away(sock, answer)
         if kept.status == UNAUTHORIZED:
             return self._unauthorized(call, kept, secrets)
         return kept

@@ -14,6 +14,7 @@ from sexton import doctor
 from sexton.aws import settings
 from sexton.aws.probe import DEPLOY, Probe, Site
 from sexton.aws.settings import PREFIX
+from sexton.control_grants import CONTROL
 from sexton.controls import Pause
 from sexton.doctor import Check, CheckName
 from sexton.grants import DISCOVERY, FUNCTIONS, RECONCILER, WORKER
@@ -25,6 +26,7 @@ LOGS = f"logs:FilterLogEvents and {CONFIGURATION}"
 
 TICKS = timedelta(minutes=5)  # in which several must have been
 ENDED_TICK = "BooksOutOfBalance"  # the last thing that a tick writes
+ONLY_LOCAL = "nothing on an emulator; elsewhere the function refuses to start: deploy without -c"
 RESERVE = 30  # seconds that each function keeps for itself at most
 OWN = {  # what a function was told, and the output that says the same
     "SEXTON_LEDGER_TABLE": "LedgerTableName",
@@ -39,12 +41,18 @@ def probes(site: Site) -> Iterator[Probe]:
     yield Probe(CheckName.CLOCK, "this machine", "sts:GetCallerIdentity", lambda: _clock(site))
     for name in FUNCTIONS:
         yield from _of_function(site, name)
+    for name in CONTROL:
+        yield _of_state(site, name)
     yield Probe(CheckName.TICK_SCHEDULE, RECONCILER, SCHEDULES, lambda: _tick_schedule(site))
     yield Probe(CheckName.TICK_ALIVE, RECONCILER, LOGS, lambda: _tick_alive(site))
 
 
+def _of_state(site: Site, name: str) -> Probe:
+    return Probe(CheckName.FUNCTION_STATE, name, CONFIGURATION, lambda: _state(name, site.function(name)))
+
+
 def _of_function(site: Site, name: str) -> Iterator[Probe]:
-    yield Probe(CheckName.FUNCTION_STATE, name, CONFIGURATION, lambda: _state(name, site.function(name)))
+    yield _of_state(site, name)
     yield Probe(CheckName.FUNCTION_SETTINGS, name, CONFIGURATION, lambda: _settings(site, name))
     yield Probe(CheckName.FUNCTION_TIMEOUT, name, CONFIGURATION, lambda: _timeout(site, name))
 
@@ -81,7 +89,7 @@ def _state(of: str, function: Mapping[str, Any]) -> Iterator[Check]:
 def _settings(site: Site, of: str) -> Iterator[Check]:
     name, environment = CheckName.FUNCTION_SETTINGS, site.environment(of)
     try:
-        settings.read(environment)
+        told = settings.parse(environment)
     except ValidationError as error:
         wrong = ", ".join(PREFIX + str(each["loc"][0]).upper() for each in error.errors())
         yield Check.failed(name, of, f"missing or unreadable: {wrong}", DEPLOY)
@@ -89,6 +97,9 @@ def _settings(site: Site, of: str) -> Iterator[Check]:
     other = [variable for variable, output in OWN.items() if environment[variable] != site.outputs[output]]
     if other:
         yield Check.failed(name, of, f"not the stack's own: {', '.join(other)}", DEPLOY)
+    elif told.local_ca:
+        found = "it calls loopback addresses only, and believes an authority of the local stage"
+        yield Check.warning(name, of, found, f"{ONLY_LOCAL} local_ca")
     else:
         yield Check.ok(name, of, "complete, and of this stack")
 

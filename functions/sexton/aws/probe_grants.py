@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sexton import grants
+from sexton import control_grants, grants
 from sexton.aws import simulation
 from sexton.aws.probe import DEPLOY, Probe, Site
+from sexton.control_grants import CONTROL, ControlArns
 from sexton.doctor import Check, CheckName, listed
 from sexton.grants import FUNCTIONS, Arns, Grant
 from sexton.policy import Policy
 
-Listed = Callable[[Arns, Sequence[Policy]], Iterable[Grant]]
+UNJUDGED = "this endpoint's simulation does not judge by their conditions"
+ASK_AWS = "ask an endpoint that judges them: AWS does"
+
+OfControl = Callable[[Arns, ControlArns], Iterable[Grant]]
 
 
 def probes(site: Site, policies: Sequence[Policy]) -> Iterator[Probe]:
     """Two for each function."""
-    for function in FUNCTIONS:
+    for function in (*FUNCTIONS, *CONTROL):
         yield _probe(site, policies, CheckName.GRANTS, function, _needed)
         yield _probe(site, policies, CheckName.EXCESS, function, _excess)
 
@@ -33,14 +37,13 @@ def _probe(
 
 
 def _needed(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
-    asked = _asked(grants.needed, site, policies, of)
+    asked = _asked(site, of, grants.needed(site.arns, policies), control_grants.needed)
     missing, unjudged = _refusals(site, asked)
     if missing:
         to_do = f"{DEPLOY}: the rights follow from the policies; if they are refused then, a boundary takes them away"
         yield Check.failed(CheckName.GRANTS, of, f"it may not {listed(missing)}", to_do)
     if unjudged:
-        found = f"this endpoint's simulation does not judge by their conditions: {listed(unjudged)}"
-        yield Check.unknown(CheckName.GRANTS, of, found, "ask an endpoint that judges them: AWS does")
+        yield Check.unknown(CheckName.GRANTS, of, f"{UNJUDGED}: {listed(unjudged)}", ASK_AWS)
     if not missing and not unjudged:
         found = f"allowed: {sum(len(grant.actions) for grant in asked)} rights on {len(_resources(asked))} resources"
         yield Check.ok(CheckName.GRANTS, of, f"{found}, as far as its own policies go")
@@ -57,21 +60,35 @@ def _refusals(site: Site, asked: Sequence[Grant]) -> tuple[list[str], list[str]]
 
 
 def _excess(site: Site, policies: Sequence[Policy], of: str) -> Iterator[Check]:
-    asked = _asked(grants.excessive, site, policies, of)
-    allowed = [text for grant in asked for text in _texts(grant, set(grant.actions) - set(_refused(site, grant)))]
+    asked = _asked(site, of, grants.excessive(site.arns, policies), control_grants.excessive)
+    allowed, unjudged = _allowances(site, asked)
     if allowed:
-        to_do = f"take it away from {site.roles[of]}: least privilege is one of the promises"
+        to_do = f"take it away from {site.role(of)}: least privilege is one of the promises"
         yield Check.failed(CheckName.EXCESS, of, f"it may {listed(allowed)}", to_do)
-    else:
+    if unjudged:
+        yield Check.unknown(CheckName.EXCESS, of, f"{UNJUDGED}: {listed(unjudged)}", ASK_AWS)
+    if not allowed and not unjudged:
         yield Check.ok(CheckName.EXCESS, of, "it may neither delete evidence nor do what is another function's")
 
 
-def _asked(listed: Listed, site: Site, policies: Sequence[Policy], function: str) -> list[Grant]:
-    return [grant for grant in listed(site.arns, policies) if grant.function == function]
+def _allowances(site: Site, asked: Sequence[Grant]) -> tuple[list[str], list[str]]:
+    """What is allowed; and what is only because a simulation does not heed the condition of its grant."""
+    found = [(grant, actions) for grant in asked if (actions := set(grant.actions) - set(_refused(site, grant)))]
+    heeded = not any(grant.context for grant, _ in found) or simulation.heeds_context(_iam(site))
+    allowed, unjudged = list[str](), list[str]()
+    for grant, actions in found:
+        (allowed if heeded or not grant.context else unjudged).extend(_texts(grant, actions))
+    return allowed, unjudged
+
+
+def _asked(site: Site, of: str, listed: Iterable[Grant], of_control: OfControl) -> list[Grant]:
+    """Those of one function."""
+    asked = of_control(site.arns, site.control_arns) if of in CONTROL else listed
+    return [grant for grant in asked if grant.function == of]
 
 
 def _refused(site: Site, grant: Grant) -> list[str]:
-    role = site.roles[grant.function]
+    role = site.role(grant.function)
     return simulation.refused(_iam(site), role, grant.actions, grant.resource, grant.context)
 
 

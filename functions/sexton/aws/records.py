@@ -13,11 +13,11 @@ from botocore.exceptions import ClientError
 
 from sexton.attributes import Attributes
 from sexton.aws.errors import SDK_ERRORS, calls, code_of, failure, failure_of
-from sexton.aws.expressions import Placeholders, delete_fields, from_wire, to_wire, wire_key
+from sexton.aws.expressions import Placeholders, delete_fields, from_wire, record_update_fields, to_wire, wire_key
 from sexton.errors import CallFailed, Failure, ReasonClass
 from sexton.ports import CHANGED_AT_ONCE, KeyShape, Record, RecordPage, Removed, TableShape
 from sexton.record_source import RecordSource
-from sexton.table import Delete
+from sexton.table import Delete, Update
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -121,16 +121,19 @@ class DynamoRecords:
         """The longest that one call may take."""
         return self._timeout
 
-    def change(self, changes: Sequence[Delete]) -> Sequence[Removed | Failure]:
-        """One DeleteItem each, all at once."""
+    def change(self, changes: Sequence[Delete | Update]) -> Sequence[Removed | Failure]:
+        """One DeleteItem or UpdateItem each, all at once."""
         with ThreadPoolExecutor(CHANGED_AT_ONCE) as pool:
             return list(pool.map(self._change, changes))
 
-    def _change(self, change: Delete) -> Removed | Failure:
+    def _change(self, change: Delete | Update) -> Removed | Failure:
         """Of the record that a condition met nothing is kept but whether there is one."""
-        fields = {**delete_fields(change), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        if isinstance(change, Update):
+            call, fields = self._changes.update_item, record_update_fields(change)
+        else:
+            call, fields = self._changes.delete_item, delete_fields(change)
         try:
-            self._changes.delete_item(TableName=self._name, **fields)
+            call(TableName=self._name, ReturnValuesOnConditionCheckFailure="ALL_OLD", **fields)
         except SDK_ERRORS as error:
             if isinstance(error, ClientError) and code_of(error) == CONDITION:
                 return CHANGED if error.response.get("Item") else GONE

@@ -81,14 +81,19 @@ def actor(environ: Mapping[str, str] = os.environ) -> str:
     return environ.get(f"{PREFIX}ACTOR", "").strip()
 
 
-def read(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the `SEXTON_` variables.
+def parse(environ: Mapping[str, str]) -> Settings:
+    """The `SEXTON_` variables of any function, wherever it runs.
 
-    Raises pydantic.ValidationError naming each variable that is missing or unreadable, UntrustedCaller, and OnlyLocal.
+    Raises pydantic.ValidationError naming each variable that is missing or unreadable.
     """
     known = Settings.model_fields
     given = {name: environ[PREFIX + name.upper()] for name in known if PREFIX + name.upper() in environ}
-    settings = Settings.model_validate(given)
+    return Settings.model_validate(given)
+
+
+def read(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Those of the function that this process is. Raises as `parse` does, UntrustedCaller, and OnlyLocal."""
+    settings = parse(environ)
     if settings.trust_caller and not environ.get(LOCAL_ENDPOINT):
         raise UntrustedCaller(f"{PREFIX}TRUST_CALLER is for an emulator, which {LOCAL_ENDPOINT} names")
     if settings.local_ca and not environ.get(LOCAL_ENDPOINT):

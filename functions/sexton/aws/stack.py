@@ -25,7 +25,7 @@ from sexton.aws.table import DynamoTable
 from sexton.aws.tables_elsewhere import TablesElsewhere
 from sexton.change_request import Door
 from sexton.deployment import Deployment
-from sexton.elsewhere import Elsewhere, session_name
+from sexton.elsewhere import BY_HAND, Elsewhere, session_name
 from sexton.errors import Refused
 from sexton.grants import FUNCTIONS
 from sexton.ledger import Ledger
@@ -46,7 +46,6 @@ NEEDED = (
 ANSWER = 310  # seconds to wait for a function: a tick may take five minutes
 DOORS = {Door.OPERATOR: "OperateUrl", Door.APPROVER: "ApproveUrl"}  # outputs
 UNKNOWN_CALLER = "cli"
-BY_HAND = "person"  # whose the sessions of assumed roles are
 
 
 class StackNotFound(Refused):

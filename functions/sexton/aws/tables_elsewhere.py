@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sexton.aws.clients import Clients
 from sexton.aws.records import DynamoRecords
-from sexton.elsewhere import Elsewhere
-from sexton.errors import SourceRefused
+from sexton.elsewhere import Elsewhere, refuse_own
 
 MOST_SESSIONS = 8  # kept at once: each has connections of its own
 
@@ -21,7 +20,7 @@ class TablesElsewhere:
 
     def records(self, name: str, place: Elsewhere, session_name: str) -> DynamoRecords:
         """The table there, of a region or under a role that is not the stack's own. Raises SourceRefused."""
-        self._refuse_own(name, place)
+        refuse_own(name, place, self._clients.region, self._account)
         key = (place, session_name, name)
         if key not in self._tables:
             clients = self._of(place, session_name)
@@ -40,13 +39,3 @@ class TablesElsewhere:
     def _forget(self, session: tuple[Elsewhere, str]) -> None:
         del self._sessions[session]
         self._tables = {key: table for key, table in self._tables.items() if key[:2] != session}
-
-    def _refuse_own(self, name: str, place: Elsewhere) -> None:
-        """The same table under two addresses would escape the holds on one of them."""
-        if place.account is None and place.region == self._clients.region:
-            why, instead = f"region {place.region} is the stack's own", "write no source.region"
-        elif place.account == self._account:
-            why, instead = f"{place.role_arn} is a role of the stack's own account", "write no source.role_arn"
-        else:
-            return
-        raise SourceRefused("not_elsewhere", f"table {name}: {why}; {instead}, and start a new run")

@@ -114,7 +114,7 @@ class Wiring:
 
     def stores(self) -> ports.Stores:
         """Where items lie."""
-        return ports.Stores(self.bucket, self.records, endpoints=self.endpoints)
+        return ports.Stores(self.bucket, self.records, self.evidence(), self.endpoints)
 
     def target(self, policy: Policy, run: Run) -> AnyTarget:
         """What a run of a policy removes."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from sexton.attributes import canonical
 from sexton.item import ItemId
 from sexton.job import Job
 from sexton.showing import RunView
 
 from infra.local.demo import evidence
-from infra.local.demo.records import QUOTES, REMINDERS, TABLES
+from infra.local.demo.application import Heard, Mood
+from infra.local.demo.records import BOOKINGS, CONTRACTS, MOODS, QUOTES, REMINDERS, TABLES
 from infra.local.demo.seeds import EXPORTS, INCOMING, LOGS, RECORDS, SCRATCH, UPLOADS, Fate, Seed
 
 POLICIES = {
@@ -24,7 +26,9 @@ POLICIES = {
     SCRATCH: "scratch-tags",
     INCOMING: "incoming-abort",
     REMINDERS: "reminders-delete",
-    QUOTES: "quotes-delete",
+    QUOTES: "quotes-archive",
+    CONTRACTS: "contracts-mark",
+    BOOKINGS: "bookings-cancel",
 }
 STATES = {
     "logs-expire": "completed",
@@ -34,26 +38,30 @@ STATES = {
     "scratch-tags": "completed",
     "incoming-abort": "completed",
     "reminders-delete": "completed",
-    "quotes-delete": "completed",
+    "quotes-archive": "completed",
+    "contracts-mark": "completed",
+    "bookings-cancel": "completed",
 }
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is found at the end: runs by policy, what is left by store, dead jobs, messages in the dead letters."""
+    """What is found at the end: runs by policy, what is left by store, what died, what the application heard."""
 
     views: Mapping[str, RunView]
     contents: Mapping[str, Sequence[ItemId]]
     dead: Sequence[Job]
     dead_letters: int
     evidence: Path
+    heard: Mapping[str, Heard] = field(default_factory=dict)
 
 
 def surprises(ended: Ended, seeds: Sequence[Seed]) -> list[str]:
     """Everything that is not as it had to be; empty when all is well."""
     by_store = {store: [seed for seed in seeds if seed.store == store] for store in POLICIES}
-    found = [_about_dead_letters(ended, seeds)]
+    archived = evidence.archived(ended.evidence, ended.views[POLICIES[QUOTES]].run_id)
+    found = [_about_dead_letters(ended, seeds), about_calls(ended.heard), about_archive(archived, by_store[QUOTES])]
     for store, policy in POLICIES.items():
         here, view = by_store[store], ended.views[policy]
         found += [
@@ -78,7 +86,7 @@ def _about_counts(view: RunView, seeds: Sequence[Seed]) -> Iterator[str]:
     """The ledger's counts: what was scanned by reason, planned, and how it ended."""
     listed = [seed.fate for seed in seeds if seed.fate.listed]
     scanned = Counter("expired" if fate.in_plan else fate.value for fate in listed)
-    meant = Counter(fate.value for fate in listed if fate.recorded or fate is Fate.DEAD)
+    meant = Counter(fate.value for fate in listed if fate.recorded or fate.dead)
     ends = Counter({"deleted": view.deleted})
     ends.update({f"skipped:{reason}": n for reason, n in view.skipped.items()})
     ends.update({f"dead:{reason}": n for reason, n in view.dead.items()})
@@ -115,11 +123,30 @@ def about_outcomes(found: Iterable[tuple[ItemId, str]], seeds: Sequence[Seed], p
 
 
 def _about_dead_letters(ended: Ended, seeds: Sequence[Seed]) -> Iterator[str]:
-    meant = sorted(seed.key for seed in seeds if seed.fate is Fate.DEAD)
+    meant = sorted(seed.key for seed in seeds if seed.fate.dead)
     yield from _differ("first items of the dead jobs", sorted(job.first_key for job in ended.dead), meant)
     yield from _differ("items of the dead jobs", [job.open_items for job in ended.dead], [1] * len(meant))
     yield from _differ("reason classes of the dead jobs", {job.reason_class for job in ended.dead}, {"permanent"})
     yield from _differ("messages in the dead-letter queue", ended.dead_letters, len(meant))
+
+
+def about_archive(found: Iterable[str], seeds: Sequence[Seed]) -> Iterator[str]:
+    """The archive in evidence: each record that was removed, whole, and no other."""
+    meant = Counter(canonical(seed.record) for seed in seeds if seed.record and seed.fate is Fate.DELETED)
+    yield from _differ_by_item("the archive of quotes", Counter(found), meant)
+
+
+def about_calls(heard: Mapping[str, Heard]) -> Iterator[str]:
+    """What the application heard: each booking under a key of its own, and done once, however often it was called."""
+    yield from _differ("bookings that were called for", sorted(heard), sorted(MOODS))
+    for booking, came in heard.items():
+        mood = MOODS[booking]
+        yield from _differ(f"keys of the calls for {booking}", len(came.keys), 1)
+        yield from _differ(f"cancellations of {booking}", came.done, 0 if mood is Mood.REFUSES else 1)
+        if mood in (Mood.LOSES_REPLY, Mood.BUSY):
+            yield from _differ(f"{booking} was called for again", len(came.answers) > 1, True)
+    keys = [key for came in heard.values() for key in came.keys]
+    yield from _differ("keys that two bookings share", len(keys) - len(set(keys)), 0)
 
 
 def _differ(what: str, found: object, meant: object) -> Iterator[str]:

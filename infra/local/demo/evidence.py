@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sexton.attributes import canonical
 from sexton.item import ItemId
 
 from infra.local.demo.filling import listed
@@ -41,6 +42,12 @@ def unreadable(folder: Path, run_id: str) -> list[str]:
     plan = json.loads((folder / "runs" / run_id / "plan.json").read_text())
     found: list[str] = plan.get("unreadable", [])
     return found
+
+
+def archived(folder: Path, run_id: str) -> Iterator[str]:
+    """Each record that a run archived, in the one text of its attributes."""
+    for line in _lines(folder / "archived" / run_id):
+        yield canonical(line["record"])
 
 
 def _id(line: Mapping[str, Any]) -> ItemId:

@@ -16,9 +16,10 @@ from sexton.ledger import Ledger
 from sexton.run import RunState
 from sexton.showing import RunView
 
+from infra.local.demo.application import SECRET, TOKEN
 from infra.local.demo.filling import dated
 from infra.local.demo.gate import Gate
-from infra.local.demo.records import TABLES
+from infra.local.demo.records import BOOKINGS, CANCELLED, TABLES
 from infra.local.demo.seeds import Meddling, Seed
 from infra.local.stage import Stage
 from infra.local.tables import ID
@@ -60,6 +61,20 @@ class Hands:
         """Invoke discovery with each policy's own schedule input, the time filled in; run ids by policy."""
         inputs = (json.loads(text.replace(SCHEDULED_TIME, rfc3339(at))) for text in self._schedule_inputs())
         return {each["policy"]: self._start(each) for each in inputs if "policy" in each}
+
+    def put_secret(self) -> None:
+        """What the application knows its callers by."""
+        self._stage.client("secretsmanager").create_secret(Name=SECRET, SecretString=TOKEN)
+
+    def cancel(self, booking: str) -> None:
+        """What the application does when it is called."""
+        self._dynamodb.update_item(
+            TableName=BOOKINGS,
+            Key={ID: {"S": booking}},
+            UpdateExpression="SET #name = :value",
+            ExpressionAttributeNames={"#name": next(iter(CANCELLED))},
+            ExpressionAttributeValues={":value": next(iter(CANCELLED.values()))},
+        )
 
     def show(self, run_id: str) -> RunView:
         """The run as the ledger has it now."""

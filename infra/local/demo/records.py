@@ -1,4 +1,5 @@
-"""What the tables are filled with, and what must become of each record: a carrier's reminders, and its old quotes.
+"""What the tables are filled with, and what must become of each record: carriers' reminders, quotes,
+contracts and bookings.
 
 The fates are written down here by hand, beside each group; nothing in this module asks Sexton.
 """
@@ -8,19 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sexton.attributes import Attributes, canonical
 from sexton.item import rfc3339
 
+from infra.local.demo.application import Mood
 from infra.local.demo.seeds import Fate, Kind, Meddling, Seed
 
 REMINDERS, QUOTES = "sexton-demo-reminders", "sexton-demo-quotes"
-TABLES = (REMINDERS, QUOTES)
+CONTRACTS, BOOKINGS = "sexton-demo-contracts", "sexton-demo-bookings"
+TABLES = (REMINDERS, QUOTES, CONTRACTS, BOOKINGS)
+LAPSED = {"lapsed": {"BOOL": True}}  # the mark
+CANCELLED = {"cancelled": {"BOOL": True}}  # what the application makes of a booking
+NOTHING: Attributes = {}
+# How the application takes the calls for each booking.
+MOODS = {
+    **{f"booking-{number:04}": Mood.WELL for number in range(9)},
+    "booking-reply-lost": Mood.LOSES_REPLY,
+    "booking-at-noon": Mood.BUSY,
+    "booking-shipped": Mood.REFUSES,
+}
 
 
 def records(now: datetime) -> list[Seed]:
     """Every record of the demo."""
-    return [*_reminders(now), *_meddled(now), *_quotes(now)]
+    return [*_reminders(now), *_meddled(now), *_quotes(now), *_contracts(now), *_bookings(now)]
 
 
 def _reminders(now: datetime) -> Iterator[Seed]:
@@ -48,7 +62,7 @@ def _meddled(now: datetime) -> Iterator[Seed]:
 
 
 def _quotes(now: datetime) -> Iterator[Seed]:
-    """The policy quotes-delete: ninety days after the last day on which they could be accepted."""
+    """The policy quotes-archive: ninety days after the last day on which they could be accepted."""
     for number in range(120):
         yield _quote(f"quote-{number:04}", 91 + number, Fate.DELETED, now - timedelta(days=91 + number))
     for number in range(30):
@@ -65,6 +79,47 @@ def _quotes(now: datetime) -> Iterator[Seed]:
     yield _seed(QUOTES, {"id": {"S": "quote-without-an-end"}}, 90, Fate.UNREADABLE, None)
 
 
+def _contracts(now: datetime) -> Iterator[Seed]:
+    """The policy contracts-mark: two weeks after they ran out."""
+    for number in range(30):
+        kind = ("freight", "storage")[number % 2]
+        yield _becoming(_contract(now, f"contract-{kind}-{number:04}", 15 + number, kind, Fate.DELETED), LAPSED)
+    for number in range(4):
+        yield _contract(now, f"contract-lapsed-{number:04}", 60 + number, "freight", Fate.MARKED, LAPSED)
+    for number in range(10):
+        yield _contract(now, f"contract-running-{number:04}", 12 - 9 * number, "storage", Fate.NOT_DUE)
+    yield _amended(
+        _contract(now, "contract-prolonged", 40, "freight", Fate.CHANGED),
+        {"ends": {"S": rfc3339(now + timedelta(days=365))}},
+    )
+
+
+def _contract(now: datetime, name: str, days: int, kind: str, fate: Fate, more: Attributes = NOTHING) -> Seed:
+    ends = now - timedelta(days=days)
+    record = {"id": {"S": name}, "kind": {"S": kind}, "ends": {"S": rfc3339(ends)}, **more}
+    return _seed(CONTRACTS, record, days, fate, ends)
+
+
+def _bookings(now: datetime) -> Iterator[Seed]:
+    """The policy bookings-cancel: the application is called for each; a record that it has cancelled says so."""
+    for number, (name, mood) in enumerate(MOODS.items()):
+        fate, changed = (Fate.REFUSED, NOTHING) if mood is Mood.REFUSES else (Fate.DELETED, CANCELLED)
+        yield _booking(now, name, 31 + number, fate, changed)
+    for number in range(5):
+        yield _booking(now, f"booking-soon-{number:04}", 29 - number, Fate.NOT_DUE, NOTHING)
+
+
+def _booking(now: datetime, name: str, days: int, fate: Fate, changed: Attributes) -> Seed:
+    deadline = now - timedelta(days=days)
+    record = {
+        "id": {"S": name},
+        "carrier": {"S": f"carrier-{days % 3}"},
+        "state": {"S": "open"},
+        "deadline": {"N": _epoch(deadline, 1)},
+    }
+    return _becoming(_seed(BOOKINGS, record, days, fate, deadline), changed)
+
+
 def _reminder(now: datetime, name: str, days: int, fate: Fate, state: str = "sent", in_second: int = 1000) -> Seed:
     """A reminder whose deadline was so many days ago, in units of which there are so many in a second."""
     deadline = now - timedelta(days=days)
@@ -79,7 +134,9 @@ def _reminder(now: datetime, name: str, days: int, fate: Fate, state: str = "sen
 
 
 def _quote(name: str, days: int, fate: Fate, valid_until: datetime) -> Seed:
-    return _seed(QUOTES, {"id": {"S": name}, "valid_until": {"S": rfc3339(valid_until)}}, days, fate, valid_until)
+    stops: dict[str, Any] = {"L": [{"S": "Hamburg"}, {"M": {"until": {"N": str(days)}}}]}
+    record = {"id": {"S": name}, "valid_until": {"S": rfc3339(valid_until)}, "version": {"N": "1"}, "stops": stops}
+    return _seed(QUOTES, record, days, fate, valid_until)
 
 
 def _seed(table: str, record: Attributes, days: int, fate: Fate, deadline: datetime | None) -> Seed:
@@ -89,7 +146,12 @@ def _seed(table: str, record: Attributes, days: int, fate: Fate, deadline: datet
 
 
 def _amended(seed: Seed, attributes: Attributes) -> Seed:
-    return replace(seed, meddling=Meddling.AMEND, becomes={**(seed.record or {}), **attributes})
+    return replace(_becoming(seed, attributes), meddling=Meddling.AMEND)
+
+
+def _becoming(seed: Seed, attributes: Attributes) -> Seed:
+    """With these attributes at the end, if there are any."""
+    return replace(seed, becomes={**(seed.record or {}), **attributes}) if attributes else seed
 
 
 def _epoch(at: datetime, in_second: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,10 +13,18 @@ from sexton.escaping import escaped
 from sexton.job import Job
 from sexton.showing import RunView
 
+from infra.local.demo.application import Heard, Mood
 from infra.local.demo.checking import POLICIES, Ended
+from infra.local.demo.records import BOOKINGS, CONTRACTS, MOODS, QUOTES
 from infra.local.demo.seeds import Fate, Seed
 from infra.local.stage import BIN
 
+DONE = {
+    QUOTES: "deleted: archived to evidence before, whole",
+    CONTRACTS: "done: marked as lapsed",
+    BOOKINGS: "done: cancelled by its application",
+}
+TIMES = {0: "never", 1: "once"}
 KEY_SHOWN = 40  # characters of an example
 WHY = {
     Fate.DELETED: "deleted: past its retention, as planned",
@@ -25,6 +33,7 @@ WHY = {
     Fate.RETAGGED: "skipped: tagged since as one to be kept",
     Fate.LOCKED: "skipped: under legal hold",
     Fate.DEAD: "dead: S3 refused this one for good",
+    Fate.REFUSED: "dead: its application will not cancel it",
     Fate.PLANNED: "kept: planned only, {state}",
     Fate.YOUNGER: "kept: younger than the cutoff",
     Fate.EXCLUDED: "kept: excluded by the policy",
@@ -35,6 +44,7 @@ WHY = {
     Fate.KEPT_LATEST: "kept: one of the newest behind the current",
     Fate.OUTSIDE: "kept: not even listed, outside the prefixes",
     Fate.COMPLETE: "kept: not even listed, an object and no upload",
+    Fate.MARKED: "kept: bears the mark already",
     Fate.NOT_DUE: "kept: not even found, due after the cutoff",
 }
 
@@ -44,6 +54,7 @@ def show(console: Console, ended: Ended, seeds: Sequence[Seed]) -> None:
     console.print()
     console.print(_runs(ended.views.values()))
     console.print(_objects(ended, seeds))
+    console.print(_calls(ended.heard))
     console.print(_dead(ended.dead, ended.dead_letters))
     for view in ended.views.values():
         if view.balanced is not None:
@@ -55,7 +66,7 @@ def show_surprises(console: Console, surprises: Sequence[str]) -> None:
     for text in surprises:
         _line(console, f"NOT AS EXPECTED  {text}", "bold red")
     if not surprises:
-        compared = "ledger, evidence, buckets and tables were compared with what was put in."
+        compared = "ledger, evidence, buckets, tables and calls were compared with what was put in."
         _line(console, f"Every object and record ended as expected: {compared}")
 
 
@@ -94,7 +105,7 @@ def _objects(ended: Ended, seeds: Sequence[Seed]) -> Table:
         for fate in Fate:
             if counts[fate]:
                 example = next((seed.key for seed in reversed(here) if seed.fate is fate), "")
-                why = WHY[fate].format(state=view.state.replace("_", " "))
+                why = _why(fate, store).format(state=view.state.replace("_", " "))
                 table.add_row(policy, _number(counts[fate]), why, Text(_shortened(escaped(example))))
         table.add_section()
     return table
@@ -110,6 +121,24 @@ def _found(view: RunView, unlisted: Counter[str]) -> Counter[str]:
     if view.balanced is None:
         found[Fate.PLANNED] = view.planned
     return found
+
+
+def _why(fate: Fate, store: str) -> str:
+    """What was done to an item where that is not what the policies of the buckets do."""
+    return (fate is Fate.DELETED and DONE.get(store)) or WHY[fate]
+
+
+def _calls(heard: Mapping[str, Heard]) -> Table:
+    """What the application heard of the bookings that did not go straight, and of one that did."""
+    columns = ("booking", "what it does", "its answers", "keys", "cancelled")
+    table = _table("Calls of the application (keys: how many Idempotency-Keys it saw)", *columns)
+    shown = {MOODS[booking]: booking for booking in sorted(heard, reverse=True)}
+    for mood in Mood:
+        if mood in shown:
+            came = heard[shown[mood]]
+            answers = ", then ".join(came.answers)
+            table.add_row(shown[mood], mood.value, answers, _number(len(came.keys)), TIMES.get(came.done, "TOO OFTEN"))
+    return table
 
 
 def _dead(dead: Sequence[Job], dead_letters: int) -> Table:
@@ -130,9 +159,9 @@ def _books(view: RunView) -> str:
 
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", expand=False)
-    numbers = {"count", "scanned", "planned", "deleted", "skipped", "dead"}
+    numbers = {"count", "scanned", "planned", "deleted", "skipped", "dead", "keys"}
     for name in columns:
-        whole = name in ("policy", "job")
+        whole = name in ("policy", "job", "booking")
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=whole)
     return table
 

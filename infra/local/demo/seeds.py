@@ -30,6 +30,7 @@ class Fate(StrEnum):
     RETAGGED = "skipped:excluded"
     LOCKED = "skipped:locked"
     DEAD = "dead:AccessDenied"
+    REFUSED = "dead:http_422"
     PLANNED = "planned"  # a report, or a plan that waits for a person: it stays
     YOUNGER = "younger"
     EXCLUDED = "excluded"
@@ -40,6 +41,7 @@ class Fate(StrEnum):
     KEPT_LATEST = "kept_latest"
     OUTSIDE = "outside"  # under no policy's prefixes: never even listed
     COMPLETE = "complete"  # an object, where the policy is about uploads: not listed either
+    MARKED = "marked"  # a record that bears its policy's mark already
     NOT_DUE = "not_due"  # a record past the cutoff, where a query ends
 
     @property
@@ -50,7 +52,12 @@ class Fate(StrEnum):
     @property
     def in_plan(self) -> bool:
         """Whether it is an item of a plan."""
-        return self.recorded or self in (Fate.DEAD, Fate.PLANNED)
+        return self.recorded or self.dead or self is Fate.PLANNED
+
+    @property
+    def dead(self) -> bool:
+        """Whether it ends in the dead-letter list."""
+        return self.startswith("dead:")
 
     @property
     def listed(self) -> bool:
@@ -126,9 +133,10 @@ class Seed:
         """What of it is there at the end: of a record all attributes; a completed upload became an object."""
         if self.meddling is Meddling.COMPLETE:
             return self.key, None
-        if not self.fate.stays:
-            return None
-        return (self.key, canonical(self.becomes or self.record)) if self.record else self.id
+        left = self.becomes or (self.record if self.fate.stays else None)
+        if left is not None:
+            return self.key, canonical(left)
+        return self.id if self.fate.stays else None
 
 
 # Each is one that some deletion script has stumbled over.

@@ -16,13 +16,15 @@ from sexton.showing import RunView
 
 from infra.local import emulator as emulators
 from infra.local import stage as stages
+from infra.local.demo import application as applications
 from infra.local.demo import checking, evidence, filling, results
 from infra.local.demo import gate as gates
 from infra.local.demo import policies as examples
+from infra.local.demo.application import Application
 from infra.local.demo.checking import POLICIES, Ended
 from infra.local.demo.gate import Gate
 from infra.local.demo.hands import DemoError, Hands
-from infra.local.demo.records import TABLES, records
+from infra.local.demo.records import MOODS, TABLES, records
 from infra.local.demo.screen import Screen
 from infra.local.demo.seeds import SEALED, Fate, Kind, Seed, seeds
 from infra.local.emulator import Emulator
@@ -45,12 +47,16 @@ class Story:
     def told(self) -> Iterator[tuple[Stage, str, list[str]]]:
         """Everything; then, for as long as the block lasts, the stage, the run that deleted, and what surprised."""
         account, objects = self._fill(seeds(self.now.date()))
-        with self._emulator(account) as (emulator, gate):
+        with (
+            applications.running(self.work, MOODS) as application,
+            self._emulator(account) as (emulator, gate),
+        ):
             objects = self._restore(emulator, gate, objects)
-            stage = self._deploy(emulator)
+            stage = self._deploy(emulator, application)
             hands = Hands(stage)
+            application.cancel = hands.cancel
             everything = [*objects, *self._fill_tables(hands)]
-            ended = self._run(hands, stage, gate, everything)
+            ended = replace(self._run(hands, stage, gate, everything), heard=application.heard)
             results.show(self.screen.console, ended, everything)
             run_id = ended.views[ENFORCING].run_id
             yield stage, run_id, checking.surprises(ended, everything) + self._ask(stage, run_id, objects)
@@ -81,12 +87,13 @@ class Story:
                 gate.upstream = emulator.port
                 yield emulator, gate
 
-    def _deploy(self, emulator: Emulator) -> Stage:
+    def _deploy(self, emulator: Emulator, application: Application) -> Stage:
         with self.screen.step("cdk bootstrap") as step:
             stages.bootstrap(emulator)
             step.says(f"MiniStack at {emulator.endpoint}")
         with self.screen.step("cdk deploy") as step:
-            stage = stages.deploy(emulator, policies=examples.write(self.work / "policies"))
+            policies = examples.write(self.work / "policies", application.host)
+            stage = stages.deploy(emulator, policies=policies, local_ca=application.authority)
             step.says(f"stack {stage.stack}; enforced without a person: {', '.join(examples.ENFORCED)}")
         return stage
 
@@ -94,6 +101,7 @@ class Story:
         found = records(self.now)
         with self.screen.step(f"Fill {len(TABLES)} tables") as step:
             hands.put_records(found)
+            hands.put_secret()
             step.says(f"{len(found):,} records")
         return found
 
@@ -102,8 +110,8 @@ class Story:
             runs = self._start(hands)
             self._meddle(hands, gate, objects)
         views = {policy: self._watch(hands, run_id) for policy, run_id in runs.items()}
-        with self.screen.step("Wait for SQS to move the dead letter") as step:
-            dead_letters = hands.wait_for_dead_letters(sum(seed.fate is Fate.DEAD for seed in objects))
+        with self.screen.step("Wait for SQS to move the dead letters") as step:
+            dead_letters = hands.wait_for_dead_letters(sum(seed.fate.dead for seed in objects))
             step.says(f"in the dead-letter queue: {dead_letters}")
         evidence.keep(stage, self.kept / "evidence")
         return Ended(

@@ -9,7 +9,7 @@ from sexton.working import Answer
 
 from tests.fakes.queue import Message
 from tests.fakes.table import FakeTable
-from tests.simulation.boundary import Effect
+from tests.simulation.effects import Effect
 from tests.simulation.oracles.rows import is_job
 from tests.simulation.scheduling import Task
 from tests.simulation.violation import Violation

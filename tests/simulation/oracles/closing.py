@@ -10,7 +10,7 @@ from sexton.table import Row
 
 from tests.fakes.evidence import FakeEvidence
 from tests.fakes.table import FakeTable
-from tests.simulation.boundary import Changed, Effect
+from tests.simulation.effects import Changed, Effect
 from tests.simulation.oracles.plans import Plan, Planned, Plans
 from tests.simulation.oracles.removals import Removals
 from tests.simulation.oracles.rows import is_job, is_run
@@ -45,8 +45,9 @@ class Closing:
                 raise Violation(f"{row['job_id']} is dead, and {planned.thing.key!r} of it was removed")
 
     def _taken_back(self, run_id: str, planned: Planned) -> bool:
-        """Whether somebody has removed a marker of this key: then it is there again, whatever was done before."""
-        return (self.plans.of_run[run_id].rule.bucket, planned.thing.key) in self.plans.store.undone
+        """Whether somebody has brought it back: then it is there again, whatever was done before."""
+        rule = self.plans.of_run[run_id].rule
+        return not rule.atomic and (rule.bucket, planned.thing.key) in self.plans.store.undone
 
     def _open(self, row: Row) -> Iterator[Planned]:
         plan = self.plans.of_run[row["run_id"]]
@@ -87,7 +88,7 @@ class Closing:
                 for planned in self._open(row):
                     names.setdefault((part, planned.index), []).append(row["state"] + reason)
         removed = self.removals.by_run.get(plan.run_id, Counter[Identity]())
-        maybe = () if plan.rule.wanted else MAYBE
+        maybe = () if plan.rule.atomic else MAYBE
         for place, planned in plan.places.items():
             found = names.pop(place, [])
             if len(found) != 1:

@@ -10,7 +10,7 @@ from sexton.instant import from_ms
 from sexton.table import Row
 
 from tests.fakes.evidence import FakeEvidence
-from tests.simulation.boundary import Changed, Effect
+from tests.simulation.effects import Changed, Effect
 from tests.simulation.oracles.rows import is_job, is_run
 from tests.simulation.oracles.store import Identity, Store, Thing
 from tests.simulation.scenario import Rule
@@ -51,7 +51,7 @@ class Plans:
 
     def saw(self, effect: Effect) -> None:
         """Judge a new run, a new part, a complete plan."""
-        if str(effect.call) == "evidence.put_once":
+        if effect.name == "evidence.put_once":
             self._evidence_stays(effect)
         for changed in effect.changed:
             if is_run(changed.key) and changed.old is None:

@@ -9,7 +9,7 @@ from sexton.instant import from_ms
 from sexton.table import Row
 
 from tests.fakes.table import FakeTable
-from tests.simulation.boundary import Effect, Gone
+from tests.simulation.effects import Effect, Gone
 from tests.simulation.oracles.plans import Plan, Planned, Plans
 from tests.simulation.oracles.rows import is_run
 from tests.simulation.oracles.store import Identity, Store
@@ -54,21 +54,39 @@ class Removals:
             self._as_planned(effect, plan, planned, gone, what)
         if gone.marker is not None:
             self.store.placed.setdefault(plan.run_id, set()).add((gone.key, gone.marker.id))
-        removed = self.by_run.setdefault(run["run_id"], Counter())
+        again = (plan.rule.bucket, gone.key) in self.store.undone
+        self.count(plan, planned, what, again)
+
+    def count(self, plan: Plan, planned: Planned, what: str, again: bool = False) -> None:
+        """A run removes each of its items once, and `again` only what somebody brought back."""
+        removed = self.by_run.setdefault(plan.run_id, Counter())
         removed[planned.identity] += 1
-        if removed[planned.identity] > 1 and (plan.rule.bucket, gone.key) not in self.store.undone:
+        if removed[planned.identity] > 1 and not again:
             raise Violation(f"{what} a second time")
 
     def _run_in_hand(self, effect: Effect, gone: Gone, what: str) -> Row:
         """The run whose job, of those that the task holds, names what went."""
-        held = [self.table.rows[key] for key, token in effect.task.leases if _holds(self.table.rows[key], token)]
-        if effect.task.kind != "worker" or not held:
-            raise Violation(f"{what} without a lease")
+        held = self.held(effect, what)
         job = next((job for job in held if self._names(job, effect.service, gone)), None)
         if job is None:
             raise Violation(f"{what}, which is not of {', '.join(job['job_id'] for job in held)}")
+        self.in_time(effect, job, what)
+        return self.run_of(job)
+
+    def held(self, effect: Effect, what: str) -> list[Row]:
+        """The jobs that the task holds, at least one."""
+        held = [self.table.rows[key] for key, token in effect.task.leases if _holds(self.table.rows[key], token)]
+        if effect.task.kind != "worker" or not held:
+            raise Violation(f"{what} without a lease")
+        return held
+
+    def in_time(self, effect: Effect, job: Row, what: str) -> None:
+        """Its lease has not expired."""
         if from_ms(job["lease_expires_at"]) <= effect.at:
             raise Violation(f"{what} under a lease on {job['job_id']} that had expired")
+
+    def run_of(self, job: Row) -> Row:
+        """The run's row."""
         runs = (row for key, row in self.table.rows.items() if is_run(key) and row["run_id"] == job["run_id"])
         return next(runs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -35,11 +35,11 @@ class Store:
     """The buckets by name, and what their states of the moment do not show."""
 
     buckets: dict[str, FakeBucket]
-    tables: dict[str, FakeRecords] = field(default_factory=dict)
+    tables: Mapping[str, FakeRecords] = field(default_factory=dict)
     noncurrent: dict[tuple[str, str, str], datetime] = field(default_factory=dict)  # since when, by bucket, key, id
     current_again: dict[tuple[str, str, str], datetime] = field(default_factory=dict)
     placed: dict[str, set[Identity]] = field(default_factory=dict)  # by run: the markers that it placed
-    undone: set[tuple[str, str]] = field(default_factory=set)  # bucket and key of markers that somebody took away
+    undone: set[tuple[str, str]] = field(default_factory=set)  # bucket and key of what somebody brought back
 
     def name_of(self, bucket: object) -> str:
         return next(name for name, each in self.buckets.items() if each is bucket)

@@ -43,7 +43,8 @@ def _stopped_before(old: Row, new: Row) -> bool:
 
 
 def _stopped_after(old: Row, new: Row) -> bool:
-    return _released("stopped", "out_of_time", "breaker")(old, new) and not _stopped_before(old, new)
+    released = _released("stopped", "out_of_time", "transaction_full", "breaker")
+    return released(old, new) and not _stopped_before(old, new)
 
 
 # Of every row of the table, what of the rows tells it from the others between the same states.
@@ -51,6 +52,9 @@ JOBS: Mapping[tuple[str, str, str], Holds] = {
     ("-", "ready", "planned"): lambda old, new: "." not in new["seq"],
     ("-", "ready", "split off, in the transaction that settles its parent"): lambda old, new: "." in new["seq"],
     ("ready", "leased", "a worker claims it; attempt + 1"): _more("attempt", 1),
+    ("leased", "leased", "a call that must not be repeated is about to be made: call_begun_at"): (
+        lambda old, new: "call_begun_at" in new and new["lease_token"] == old["lease_token"]
+    ),
     ("leased", "leased", "lease expired, another worker claims it; attempt + 1, maybe_done"): (
         lambda old, new: bool(new.get("maybe_done")) and not to_split(new)
     ),
@@ -83,7 +87,8 @@ JOBS: Mapping[tuple[str, str, str], Holds] = {
     (
         "ready",
         "dead",
-        "used up, or invalidated with an effect that cannot be told; observed if maybe_done; by the reconciler",
+        "used up, or an effect that cannot be told (call_begun_at, or the run invalidated); observed if maybe_done; "
+        "by the reconciler",
     ): _appended,
     ("ready", "cancelled", "the run was invalidated; observed if maybe_done; by the reconciler"): (
         lambda old, new: True

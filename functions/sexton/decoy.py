@@ -1,4 +1,4 @@
-"""Canaries: objects that a rehearsal puts under a policy's prefix, and what its worker does at some of them."""
+"""Decoys: objects that a rehearsal puts under a policy's prefix, and what its worker does at some of them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from sexton.ports import Removed
 from sexton.target import Target
 
 KILLED, EXHAUSTED = "killed-worker", "exhausted-retries"  # the two rehearsals that need a worker with faults
-FAILING = "failing"  # how the name of a canary begins whose removal is to fail
+FAILING = "failing"  # how the name of a decoy begins whose removal is to fail
 
 _FOLDER = "rehearsal-[0-9a-f]{12}/"
-_CANARY = re.compile(_FOLDER)
+_DECOY = re.compile(_FOLDER)
 _FATAL = re.compile(f"(^|.*/){_FOLDER}{KILLED}/", re.DOTALL)
 _FAILS = re.compile(f"(^|.*/){_FOLDER}{EXHAUSTED}/{FAILING}", re.DOTALL)
-TROUBLE = Failure(ReasonClass.TRANSIENT, "ServiceUnavailable", "a rehearsal lets this canary fail")
+TROUBLE = Failure(ReasonClass.TRANSIENT, "ServiceUnavailable", "a rehearsal lets this decoy fail")
 
 
 def folder(prefix: str, rehearsal_id: str) -> str:
-    """Where a rehearsal's canaries are; the id is twelve hexadecimal digits."""
+    """Where a rehearsal's decoys are; the id is twelve hexadecimal digits."""
     return f"{prefix}rehearsal-{rehearsal_id}/"
 
 
-def is_canary(prefix: str, key: str) -> bool:
-    """Whether a key under the prefix is that of any rehearsal's canary."""
-    return _CANARY.match(key.removeprefix(prefix)) is not None
+def is_decoy(prefix: str, key: str) -> bool:
+    """Whether a key under the prefix is that of any rehearsal's decoy."""
+    return _DECOY.match(key.removeprefix(prefix)) is not None
 
 
 @dataclass(frozen=True)
 class FaultyTarget:
-    """A target that fails at canaries whose keys ask for it; everything else it does as the one behind it.
+    """A target that fails at decoys whose keys ask for it; everything else it does as the one behind it.
 
-    `die` ends the process: after the store has removed the canaries, and before anybody has recorded it.
+    `die` ends the process: after the store has removed the decoys, and before anybody has recorded it.
     """
 
     inner: Target
