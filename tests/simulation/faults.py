@@ -65,6 +65,8 @@ class Fault(StrEnum):
     ENDPOINT_BUSY = "an endpoint asks to come later"
     ENDPOINT_REFUSES = "an endpoint refuses"
     ENDPOINT_BROKEN = "an endpoint fails, and may have acted"
+    # by nobody
+    FORGOTTEN = "nobody looks at a plan until it expires"
     # by deploys
     DEPLOYED = "another version of a policy is deployed"
     DEPLOYED_BACK = "the earlier version is deployed again"
@@ -78,14 +80,12 @@ SELDOM = {
     Fault.SEND_REFUSED,
     Fault.CONFLICT,
     Fault.CAPACITY_USED_UP,
-    Fault.ENDPOINT_BUSY,
-    Fault.ENDPOINT_REFUSES,
-    Fault.ENDPOINT_BROKEN,
     Fault.SKEWED,
     Fault.TICK_MISSED,
     Fault.TRIGGERED_TWICE,
     Fault.TRIGGERED_LATE,
 }
+AT_ENDPOINTS = {Fault.ENDPOINT_BUSY, Fault.ENDPOINT_REFUSES, Fault.ENDPOINT_BROKEN}  # these have the fewest
 # So many kinds of these would keep most histories from going anywhere, that each is in fewer of them.
 OBSTACLES = {
     *(Fault.DELETED, Fault.LOCKED, Fault.DENIED, Fault.REWRITTEN, Fault.REWRITTEN_SAME, Fault.DEPLOYED),
@@ -140,4 +140,4 @@ def _presence(kind: Fault) -> float:
 
 def _rate(random: Random, kind: Fault) -> float:
     rate: float = 10 ** random.uniform(-2.1, -1.1)
-    return min(0.5, rate * 5) if kind in SELDOM else rate
+    return min(0.5, rate * (15 if kind in AT_ENDPOINTS else 5)) if kind in SELDOM | AT_ENDPOINTS else rate

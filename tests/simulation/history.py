@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from random import Random
 
+from sexton.approval import PLAN_TTL
 from sexton.controls import pause_key
-from sexton.instant import from_ms
+from sexton.instant import from_ms, ms
+from sexton.run import WAITING
 from sexton.table import Row
 from sexton.working import Answer
 
@@ -16,7 +18,7 @@ from tests.fakes.queue import Message
 from tests.fakes.time import START
 from tests.simulation.called import Called
 from tests.simulation.effects import Effect
-from tests.simulation.faults import Weather
+from tests.simulation.faults import Fault, Weather
 from tests.simulation.operating import Operator
 from tests.simulation.oracles.acks import Acks
 from tests.simulation.oracles.calls import Calls
@@ -37,6 +39,7 @@ from tests.simulation.visits import Visits
 CALM_WITHIN = timedelta(days=3).total_seconds()  # after the troubles: the longest that a lost message waits is a day
 COME_AGAIN = 0.4  # of the histories have a second time of troubles, with closed runs and dead jobs to begin with
 TIDIED_UP = 0.5
+FORGOTTEN = 0.1
 MOST_STEPS = 30_000  # most histories have a few hundred
 QUIET = {  # calls that change nothing, and of which no judge wants to know
     *(
@@ -98,6 +101,8 @@ class History:
                 self.operator.look_back()
                 self._troubles(self.random.randint(4, 8))
                 self._calm()
+            if self.random.random() < FORGOTTEN:
+                self._forget()
             if self.random.random() < TIDIED_UP:
                 self._tidy_up()
         finally:
@@ -128,6 +133,23 @@ class History:
         self.world.table.thaw_index()
         self.scheduler.run(until=self.scheduler.seconds + 2 * TICK)
         self._settle()
+
+    def _forget(self) -> None:
+        """Nobody comes for so long that plans expire: then none waits any more."""
+        waiting = [run["run_id"] for run in self._runs() if run["state"] in WAITING]
+        if not waiting:
+            return
+        self._tell("nobody comes for days")
+        self.scheduler.run(until=self.scheduler.seconds + (PLAN_TTL + timedelta(minutes=1)).total_seconds())
+        for _ in range(2):
+            self.world.invoke_tick()
+            self.scheduler.run(until=self.scheduler.seconds + 4 * TICK)
+        self._settle()
+        old = ms(self.world.clock() - PLAN_TTL - 2 * timedelta(seconds=4 * TICK))
+        still = [run["run_id"] for run in self._runs() if run["state"] in WAITING and run["planned_at"] < old]
+        if still:
+            raise Violation(f"{still} wait for approval of plans that have expired")
+        self.weather.happened[Fault.FORGOTTEN] += len(waiting)
 
     def _tidy_up(self) -> None:
         """People do whatever is waited for: then nothing is left open."""

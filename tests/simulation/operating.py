@@ -11,9 +11,11 @@ from sexton.errors import Refused
 from sexton.ledger import Ledger
 from sexton.replaying import Replaying
 from sexton.stopping import Stopping
+from sexton.strays import Straying
 from sexton.table import Row
 from sexton.undoing import Undoing
 
+from tests.fakes.dead_letters import FakeDeadLetters
 from tests.simulation.oracles.rows import is_job, is_run
 from tests.simulation.scheduling import Ended
 from tests.simulation.simulated import SimulatedWorld
@@ -23,6 +25,7 @@ LIMIT = 30.0  # seconds of the control function
 WHY = "because the simulation says so"
 ONE, OTHER = "arn:aws:sts::1:assumed-role/Operator/ada", "arn:aws:sts::1:assumed-role/Approver/bob"
 ALL = "all"
+MOST_SWEPT = 100
 
 
 class Act(StrEnum):
@@ -42,6 +45,7 @@ class Act(StrEnum):
     REPLAY = "a person replays a dead job"
     RESOLVE = "a person resolves a dead job"
     UNDO = "a person undoes a run"
+    SWEEP = "a person sweeps the dead-letter queue"
 
 
 DRASTIC = {Act.INVALIDATE, Act.PAUSE_ALL, Act.PAUSE}  # what keeps everything else from happening
@@ -70,7 +74,9 @@ class Operator:
             Act.REPLAY: lambda: self._of_dead(lambda job: self._replaying().replay(job, WHY, ONE)),
             Act.RESOLVE: lambda: self._of_dead(lambda job: self._replaying().resolve(job, WHY, ONE)),
             Act.UNDO: self._undo,
+            Act.SWEEP: self._sweep,
         }
+        self._dead_letters = FakeDeadLetters(world.queue, world.clock)
         self._mine = [act for act in Act if self.random.random() < (0.15 if act in DRASTIC else 0.4)]
         self._mine += [Act.RESUME, Act.RESUME] if {Act.PAUSE, Act.PAUSE_ALL} & {*self._mine} else []
 
@@ -92,7 +98,7 @@ class Operator:
 
     def look_back(self) -> None:
         """From now on they think of what has ended, too."""
-        self._mine += [Act.REPLAY, Act.REPLAY, Act.RESOLVE, Act.REISSUE, *[Act.UNDO] * 4]
+        self._mine += [Act.REPLAY, Act.REPLAY, Act.RESOLVE, Act.REISSUE, *[Act.UNDO] * 4, Act.SWEEP]
         self.active = True
 
     def tidy_up(self) -> int:
@@ -242,6 +248,18 @@ class Operator:
 
     def _undo(self) -> Body | None:
         return self._of_run(("completed", "invalidated"), lambda run: self._undoing().undo(run, WHY, ONE))
+
+    def _sweep(self) -> Body | None:
+        """Of what is in the dead-letter queue, if there is anything."""
+        if not self.world.queue.dead:
+            return None
+        straying = Straying(self._ledger(), self.world.trace.wrap("dead_letters", self._dead_letters))
+
+        def swept() -> object:
+            came = straying.sweep(MOST_SWEPT)
+            return came if came.removed else None
+
+        return swept
 
 
 def _is_dead(row: Row) -> bool:

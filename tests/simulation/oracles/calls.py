@@ -6,12 +6,13 @@ import json
 from typing import cast
 
 from sexton.http_call import HttpAnswer, HttpCall
-from sexton.table import Row
+from sexton.table import Key, Row
 
 from tests.simulation.effects import BY_CALL, Effect
 from tests.simulation.oracles.plans import Planned
 from tests.simulation.oracles.records import RecordRemovals
 from tests.simulation.oracles.removals import Removals
+from tests.simulation.oracles.store import Identity
 from tests.simulation.violation import Violation
 
 
@@ -21,6 +22,7 @@ class Calls:
     def __init__(self, removals: Removals, records: RecordRemovals) -> None:
         self.removals, self.records = removals, records
         self._made: set[tuple[str, int]] = set()  # job and its replays: a call that may have been carried out
+        self._by_record: dict[tuple[str, Identity], Key] = {}  # of a policy: the job that such a call was last made for
 
     def saw(self, effect: Effect) -> None:
         """Judge a call, whatever it came to."""
@@ -37,7 +39,7 @@ class Calls:
         address = f"dynamodb://{self.records.plans.of_run[job['run_id']].rule.bucket}/{planned.thing.key}"
         self.removals.allowed(effect, what, self.removals.run_of(job), address)
         if wanted is not None and wanted.does == "call once":
-            self._once(job, effect.result, what)
+            self._once(job, planned, effect.result, what)
         for touched in effect.touched:
             self.records.called_for(job, planned, touched, what)
 
@@ -50,10 +52,19 @@ class Calls:
             raise Violation(f"{what}, and names {named}")
         return planned
 
-    def _once(self, job: Row, answer: object, what: str) -> None:
-        """No call is made again that may have been carried out, unless a person replays the job."""
-        attempt = job["job_id"], job.get("replays", 0)
+    def _once(self, job: Row, planned: Planned, answer: object, what: str) -> None:
+        """No call is made again that may have been carried out, unless a person has judged."""
+        attempt, record = (job["job_id"], job.get("replays", 0)), (job["policy"], planned.thing.identity)
         if attempt in self._made:
             raise Violation(f"{what} again, though that must not be repeated")
+        earlier = self.removals.table.rows.get(self._by_record.get(record, Key("", "")))
+        if earlier and earlier["job_id"] != job["job_id"] and _nobody_knows(earlier):
+            raise Violation(f"{what}, though nobody has judged {earlier['job_id']}")
         if isinstance(answer, HttpAnswer) and answer.status in (204, 500):
             self._made.add(attempt)
+            self._by_record[record] = Key(job["pk"], job["sk"])
+
+
+def _nobody_knows(job: Row) -> bool:
+    """Whether it may have been carried out, and no person has looked."""
+    return "resolved_at" not in job and bool(job.get("maybe_done") or "call_begun_at" in job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from sexton.table import Row
 
@@ -88,25 +88,24 @@ class Closing:
                 for planned in self._open(row):
                     names.setdefault((part, planned.index), []).append(row["state"] + reason)
         removed = self.removals.by_run.get(plan.run_id, Counter[Identity]())
-        maybe = () if plan.rule.atomic else MAYBE
         for place, planned in plan.places.items():
             found = names.pop(place, [])
             if len(found) != 1:
                 raise Violation(f"{plan.run_id} closed with {len(found)} outcomes of {planned.thing.key!r}: {found}")
             if not self._taken_back(plan.run_id, planned):
-                _true(plan.run_id, planned, found[0], removed, maybe)
+                _true(plan, planned, found[0], removed)
         if names:
             raise Violation(f"{plan.run_id} has outcomes of items that were never planned: {sorted(names)}")
 
 
-def _true(run_id: str, planned: Planned, name: str, removed: Mapping[Identity, int], maybe: Collection[str]) -> None:
+def _true(plan: Plan, planned: Planned, name: str, removed: Mapping[Identity, int]) -> None:
     """The outcome is what happened. Of records that is certain, whatever was killed or lost."""
     did, said = bool(removed.get(planned.identity)), name == "deleted"
-    if said and not did and planned.thing.version_id and maybe:
+    if said and not did and plan.rule.wanted is None and planned.thing.version_id:
         return  # S3 says of a version that is gone already that it was removed
-    if (did != said and name not in maybe) or (not maybe and name in MAYBE):
+    if (did != said and name not in MAYBE) or (plan.rule.atomic and name in MAYBE):
         became = "removed it" if did else "did not remove it"
-        raise Violation(f"{run_id} says {name} of {planned.thing.key!r} and {became}")
+        raise Violation(f"{plan.run_id} says {name} of {planned.thing.key!r} and {became}")
 
 
 def _files(row: Row) -> list[str]:
