@@ -6,9 +6,11 @@
     faults.py       the kinds of trouble, and how much of each
     scheduling.py   virtual time and tasks
     boundary.py     port calls as requests under way
+    effects.py      what a call did to a service
     simulated.py    the functions as Lambda, EventBridge and SQS run them
     outside.py      everybody else: who uses the buckets, the queue's moods, deploys
     application.py  the application that writes and rewrites the records
+    called.py       the application's endpoint
     operating.py    people who approve, stop, replay and undo
     oracles/        the judges, each of one promise
     visits.py       what was gone through, and what never was
