@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
 
+from sexton.attributes import LARGEST
 from sexton.endpoint_action import HttpAction
 from sexton.problem import refused
 from sexton.record_source import RecordSource
@@ -19,7 +20,6 @@ WORD = "word"
 # What each kind of source can have done to its items.
 FITTING = {"s3": ("expire", "purge"), "s3_uploads": ("abort",), "dynamodb": ("delete", "archive", "mark", "http")}
 
-LARGEST = 2**53 - 1  # the largest whole number that JSON readers agree on
 MarkText = Annotated[StrictStr, Field(max_length=1024)]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 Attribute = Mapping[str, Any]
 Attributes = Mapping[str, Attribute]
 
+LARGEST = 2**53 - 1  # the largest whole number that JSON readers agree on
 SCALARS = frozenset({"S", "N", "B", "BOOL", "NULL"})  # what a condition can compare as a whole
 
 

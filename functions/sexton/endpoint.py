@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from sexton import attributes
-from sexton.attributes import Attribute
+from sexton.attributes import LARGEST, Attribute
 from sexton.endpoint_action import FieldUnfit, HttpAction
 from sexton.errors import EFFECT_UNKNOWN, CallFailed, Failure, ReasonClass
 from sexton.http_call import HttpAnswer, HttpCall
@@ -169,6 +169,7 @@ def _text(value: Attribute | None) -> str | None:
 
 
 def _plain(value: Attribute) -> str | int:
-    """A key's value in JSON: whole numbers as such, other numbers and bytes (in base64) as text."""
+    """A key's value in JSON: whole numbers as such, if every reader takes them for the same; all else as text."""
     ((kind, given),) = value.items()
-    return int(given) if kind == "N" and str(given).lstrip("-").isdigit() else str(given)
+    whole = kind == "N" and str(given).lstrip("-").isdigit()
+    return int(given) if whole and abs(int(given)) <= LARGEST else str(given)

@@ -40,7 +40,7 @@ def a_world(*names: str, **changes: object) -> World:
     return world
 
 
-def remind(world: World, name: str, age: float = 60, seconds: int = 0, **more: object) -> str:
+def remind(world: World, name: str | dict[str, str], age: float = 60, seconds: int = 0, **more: object) -> str:
     due = int((START - age * DAY).timestamp()) + seconds
     return world.records().put(**{"id": name, "status": "open", "deadline": due, "carrier": "dhl", **more})
 
@@ -100,6 +100,18 @@ def test_a_call_has_identifiers_and_nothing_else() -> None:
         ("carriers.example.com",),
         {"Authorization": "sexton/carriers"},
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "sent"),
+    [("-7", -7), ("9007199254740991", 2**53 - 1), ("9007199254740993", "9007199254740993"), ("1.5", "1.5")],
+)
+def test_no_reader_takes_a_number_of_a_key_for_another(number: str, sent: object) -> None:
+    world = World({POLICY: calls_policy()})
+    remind(world, {"N": number})
+    carried_out(world)
+    (call,) = world.endpoints.calls
+    assert json.loads(call.body or b"")["key"] == {"id": sent}
 
 
 def test_a_delete_has_no_body() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -81,6 +82,20 @@ def test_a_call_is_one_request_to_the_host_that_the_policy_names(server: Server)
     assert headers["Authorization"] == CANARY
     assert headers["Content-Type"] == "application/json"
     assert server.names == [NAME]
+
+
+def test_the_usual_port_is_not_named(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that route by Host may know the name alone."""
+    connect = socket.create_connection
+
+    def elsewhere(address: tuple[str, int], timeout: float) -> socket.socket:
+        assert address[1] == 443
+        return connect((address[0], server.port), timeout)
+
+    monkeypatch.setattr(socket, "create_connection", elsewhere)
+    endpoints(server).call(call(server, url=f"https://{NAME}/", hosts=(NAME,)))
+    (request,) = server.requests
+    assert b"\r\nhost: %s\r\n" % NAME.encode() in request.lower()
 
 
 def test_a_job_is_known_by_one_key_and_no_other_is(server: Server) -> None:

@@ -138,6 +138,8 @@ def test_a_wait_that_the_service_asks_for_is_passed_on() -> None:
     assert failure_of(answered("SlowDown")).retry_after is None
     assert failure_of(answered("SlowDown", retry_after="soon")).retry_after is None
     assert failure_of(answered("SlowDown", retry_after="-5")).retry_after is None
+    no_day = "Mon, 99999999999999999999 Jan 2026 01:02:00 GMT"
+    assert failure_of(answered("SlowDown", retry_after=no_day)).retry_after is None
     later = failure_of(answered("SlowDown", retry_after=formatdate(time.time() + 60, usegmt=True))).retry_after
     assert later is not None
     assert 50 < later <= 60

@@ -192,5 +192,5 @@ def _retry_after(response: Mapping[str, Any]) -> float | None:
         return float(given)
     try:
         return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
-    except ValueError:  # absent, or no date either
+    except (ValueError, OverflowError):  # absent, no date either, or none that a clock has
         return None

@@ -234,6 +234,7 @@ class _Connection(HTTPConnection):
     """Over a socket that it is given, and closed with it."""
 
     auto_open = 0
+    default_port = 443  # of the scheme, else the port would stand in Host, which some servers route by
     response_class = _WholeHead
 
     def __enter__(self) -> _Connection:
