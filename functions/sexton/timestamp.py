@@ -22,7 +22,7 @@ Name = Annotated[str, Field(min_length=1, max_length=255)]
 # far past any calendar: between these two lies every deadline that is meant.
 FIRST, LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-A_DAY = timedelta(days=1)  # more than any two zones are apart
+A_DAY = timedelta(days=1)  # more than any zone is from UTC
 
 _IN_SECOND: Mapping[str, int] = {"epoch_s": 1, "epoch_ms": 1000}
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -66,7 +66,7 @@ class Timestamp(BaseModel):
     def bound(self, cutoff: datetime) -> dict[str, Any]:
         """What every deadline before the cutoff sorts before, in DynamoDB's order; others may as well.
 
-        Texts of other zones do not sort by time: theirs are a day apart at most, so the bound is a day later.
+        Texts of other zones do not sort by time: each is less than a day from UTC's, so the bound is a day later.
         """
         if self.format == "iso8601":
             return {"S": (cutoff + A_DAY).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")}
