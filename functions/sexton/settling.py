@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import islice
 
 from sexton.errors import EFFECT_UNKNOWN, Failure, ReasonClass
 from sexton.item import Item
@@ -20,6 +21,8 @@ EVIDENCE_ALTERED = "evidence_altered"
 BREAKER = "breaker"
 RECORDS_CHANGED = "records_changed"
 TRANSACTION_FULL = "transaction_full"
+# What DynamoDB calls a transaction, or one record in it, that is too large or becomes what it does not take.
+UNFIT = frozenset({"ValidationException", "ValidationError", "ItemCollectionSizeLimitExceeded"})
 PARKED = (STOPPED, BREAKER)  # the events of a release whose message can go: resuming dispatches the job again
 
 
@@ -46,10 +49,18 @@ class Attempt:
     def without_changes(self, failure: Failure) -> Attempt:
         """What it came to where the transaction did not go: nothing was changed, for this reason."""
         outcomes = [each for each in self.outcomes if each.index not in self.changes]
-        if failure.reason_class is ReasonClass.PERMANENT:
+        of_one = failure.code in UNFIT and len(self.changes) == 1 < len(self.open)  # others may well go without it
+        if failure.reason_class is ReasonClass.PERMANENT and not of_one:
             return replace(self, outcomes=outcomes, whole=failure, changes={})
         failures = {**self.failures, **dict.fromkeys(self.changes, failure)}
         return replace(self, outcomes=outcomes, failures=failures, changes={})
+
+    def halved(self) -> Attempt:
+        """The first half of its changes: the rest, and whatever was said of the same records, is left."""
+        kept = dict(islice(self.changes.items(), len(self.changes) // 2))
+        dropped = {self.items[index].key for index in self.changes if index not in kept}
+        outcomes = [each for each in self.outcomes if each.key not in dropped]
+        return replace(self, outcomes=outcomes, changes=kept, stop=TRANSACTION_FULL)
 
     @property
     def left(self) -> list[int]:

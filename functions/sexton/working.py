@@ -142,6 +142,9 @@ class Working:
             if isinstance(settled, Answer):
                 return settled
             again = settled.code == settling.RECORDS_CHANGED and looks < LOOKS
+            if settled.code in settling.UNFIT and len(attempt.changes) > 1:  # sizes are estimates
+                attempt = attempt.halved()
+                continue
             attempt = self._attempt(job, look, policy) if again else attempt.without_changes(settled)
             looks += 1
         return Answer.ACK

@@ -33,6 +33,7 @@ class FakeRecords:
         self.records: dict[str, dict[str, Any]] = {}
         self.used_up = 0  # of so many listings to come the read capacity says: later
         self.failure: Failure | None = None  # of a transaction, and then no more
+        self.unfit: set[str] = set()  # keys of records that no transaction may change
         self.before_transaction: list[Any] = []  # what happens just before the next ones
         self.refusals: dict[str, list[Failure]] = {}  # of single changes, in order; what may have acted has
         self.before_change: list[Any] = []  # what happens just before the next single ones
@@ -145,6 +146,12 @@ class FakeRecords:
         failure, self.failure = self.failure, None
         if failure is not None:
             raise CallFailed(failure)
+
+    def weight(self, change: Change) -> int:
+        """About how many bytes of the table it takes in; refused where the record would be none that fits."""
+        if canonical(change.key) in self.unfit:
+            raise CallFailed(Failure(ReasonClass.PERMANENT, "ValidationError", "the record would be too large"))
+        return len(canonical(change.record if isinstance(change, Put) else self.records[canonical(change.key)]))
 
     def carry_out(self, change: Change) -> None:
         """Make a permitted change."""

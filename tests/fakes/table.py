@@ -32,6 +32,7 @@ MAX_PK = 2048
 MAX_SK = 1024
 MAX_TRANSACTION = 100
 MAX_ROW = 400 * 1024
+MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
 
 
 def _invalid(summary: str) -> CallFailed:
@@ -80,6 +81,8 @@ class FakeTable:
         for index, change in enumerate(changes, len(rows)):
             if not self.tables[change.table].permits(change):
                 return Refused(None, index)
+        if sum(self.tables[change.table].weight(change) for change in changes) > MAX_TRANSACTION_BYTES:
+            raise _invalid("a transaction has 4 MB at most")
         written = self._transact(rows, len(writes))
         for change in changes:
             self.tables[change.table].carry_out(change)

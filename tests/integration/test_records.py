@@ -265,6 +265,27 @@ def test_a_conflict_with_another_transaction_is_tried_again() -> None:
     assert tally(world, run.run_id) == {"deleted": 3}
 
 
+def test_records_larger_than_an_index_shows_go_in_smaller_transactions() -> None:
+    world = a_world()
+    for each in range(98):
+        remind(world, f"reminder_{each:04d}", text="x" * 100_000)
+    run = carried_out(world)
+    (job,) = world.ledger.jobs(run.run_id)
+    assert (left(world), job.counts, job.attempt) == ([], {"deleted": 98}, 1)
+
+
+def test_a_record_that_no_transaction_takes_is_dead_alone() -> None:
+    world = a_world(7)
+    world.records().unfit = {canonical({"id": {"S": "reminder_0003"}})}
+    run = planned(world)
+    world.settle()
+    assert world.ledger.find(run.run_id).state == "halted"  # it may be a mistake that all have in common
+    world.stopping().resume_run(run.run_id, "this one alone", "ada")
+    world.settle()
+    assert left(world) == ["reminder_0003"]
+    assert tally(world, run.run_id) == {"deleted": 6, "dead:ValidationError": 1}
+
+
 def test_a_missing_permission_halts_the_run() -> None:
     world = a_world(3)
     run = planned(world)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sexton.errors import Failure, ReasonClass
+from sexton.item import Item
 from sexton.job import REPLAYED, Failed, Job, JobState
 from sexton.outcome import Ending, Outcome
 from sexton.settling import (
@@ -20,6 +21,7 @@ from sexton.settling import (
     INVALIDATED,
     OUT_OF_TIME,
     STOPPED,
+    TRANSACTION_FULL,
     Attempt,
     Kind,
     Next,
@@ -27,6 +29,7 @@ from sexton.settling import (
     ranges,
     span_of,
 )
+from sexton.table import Delete
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SLOW = Failure(ReasonClass.THROTTLED, "SlowDown", "slow down")
@@ -314,3 +317,14 @@ def test_a_crashed_job_becomes_two_to_twenty_ranges_that_hold_each_item_once(ope
     assert [index for group in groups for index in group] == open_indexes
     spans = [span_of(group) for group in groups]
     assert all(one.end <= other.start for one, other in pairwise(spans))
+
+
+def test_half_of_the_changes_leaves_what_was_said_of_the_rest() -> None:
+    """Of a record that was planned twice, the second turn finds it gone only if the first one came."""
+    keys = ["a", "b", "a", "b", "c"]
+    items = {index: Item(key, "", 1, "RECORD", NOW) for index, key in enumerate(keys)}
+    outcomes = [Outcome(index, key, Ending.DELETED, NOW) for index, key in enumerate(keys)]
+    changes = {index: Delete("reminders", {"id": {"S": keys[index]}}, {}) for index in (0, 1)}
+    half = Attempt(range(5), items, outcomes=outcomes, changes=changes).halved()
+    assert (list(half.changes), [each.index for each in half.outcomes]) == ([0], [0, 2, 4])
+    assert (half.left, half.stop) == ([1, 3], TRANSACTION_FULL)
