@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -86,7 +87,9 @@ def test_every_object_ends_as_expected_and_nothing_stays(work: Path, tmp_path: P
         "Every object and record ended as expected",
         "1,416 planned = 1,412 deleted + 3 skipped + 1 dead + 0 cancelled, each item exactly once.",
         "82 planned = 81 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
-        "61 planned = 60 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
+        "41 planned = 40 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
+        "kept: of no canary, so only reported",
+        "10 runs, and as many duplicates that found theirs",
         "21 planned = 20 deleted + 1 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "153 planned = 150 deleted + 3 skipped + 0 dead + 0 cancelled, each item exactly once.",
         "120 planned = 120 deleted + 0 skipped + 0 dead + 0 cancelled, each item exactly once.",
@@ -293,6 +296,13 @@ def test_one_wrong_record_is_noticed(there: dict[str, dict[str, str]] | None, ex
     found = [("a", canonical(there))] if there else []
 
     assert len([*checking.about_contents(found, [kept], QUOTES)]) == expected
+
+
+@pytest.mark.parametrize(("found", "expected"), [(["left"], 0), ([], 1), (["left", "gone"], 1), (["left", "left"], 1)])
+def test_one_wrong_item_of_what_is_only_reported_is_noticed(found: list[str], expected: int) -> None:
+    meant = [Seed(LOGS, "left", 1, Fate.REPORT_ONLY), Seed(LOGS, "gone", 1, Fate.DELETED)]
+    listed = Counter((key, None) for key in found)
+    assert len(list(checking.about_only_reported(listed, meant, "scratch-tags"))) == expected
 
 
 def test_an_upload_that_was_completed_is_looked_for_as_an_object() -> None:

@@ -70,6 +70,7 @@ def surprises(ended: Ended, seeds: Sequence[Seed]) -> list[str]:
             _about_unreadable(evidence.unreadable(ended.evidence, view.run_id), here, policy),
             about_contents(ended.contents[store], here, store),
             _about_plan(evidence.planned(ended.evidence, view.run_id), here, policy),
+            about_only_reported(evidence.only_reported(ended.evidence, view.run_id), here, policy),
             about_outcomes(evidence.outcomes(ended.evidence, view.run_id), here, policy),
         ]
     return [text for texts in found for text in texts]
@@ -114,6 +115,12 @@ def _about_unreadable(found: Sequence[str], seeds: Sequence[Seed], policy: str) 
 def _about_plan(planned: Counter[ItemId], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
     """The plan in evidence: each object or record that had its time, once, and no other."""
     yield from _differ_by_item(f"the plan of {policy}", planned, Counter(s.id for s in seeds if s.fate.in_plan))
+
+
+def about_only_reported(found: Counter[ItemId], seeds: Sequence[Seed], policy: str) -> Iterator[str]:
+    """What a canary leaves alone: listed item by item, and in no plan."""
+    meant = Counter(seed.id for seed in seeds if seed.fate is Fate.REPORT_ONLY)
+    yield from _differ_by_item(f"what {policy} only reports", found, meant)
 
 
 def about_outcomes(found: Iterable[tuple[ItemId, str]], seeds: Sequence[Seed], policy: str) -> Iterator[str]:

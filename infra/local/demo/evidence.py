@@ -28,7 +28,12 @@ def keep(stage: Stage, folder: Path) -> int:
 
 def planned(folder: Path, run_id: str) -> Counter[ItemId]:
     """How often each item stands in the plan of a run."""
-    return Counter(map(_id, _lines(folder / "plans" / run_id)))
+    return Counter(map(_id, _lines(folder / "plans" / run_id, "[0-9]*.ndjson.gz")))
+
+
+def only_reported(folder: Path, run_id: str) -> Counter[ItemId]:
+    """How often each item stands in the lists of what a canary leaves alone; the first line of each is no item."""
+    return Counter(_id(line) for line in _lines(folder / "plans" / run_id, "reported-*.ndjson.gz") if "key" in line)
 
 
 def outcomes(folder: Path, run_id: str) -> Iterator[tuple[ItemId, str]]:
@@ -54,6 +59,6 @@ def _id(line: Mapping[str, Any]) -> ItemId:
     return line["key"], line.get("version_id")
 
 
-def _lines(folder: Path) -> Iterator[dict[str, Any]]:
-    for file in sorted(folder.glob("*.ndjson.gz")):
+def _lines(folder: Path, files: str = "*.ndjson.gz") -> Iterator[dict[str, Any]]:
+    for file in sorted(folder.glob(files)):
         yield from map(json.loads, gzip.decompress(file.read_bytes()).splitlines())

@@ -35,6 +35,7 @@ WHY = {
     Fate.DEAD: "dead: S3 refused this one for good",
     Fate.REFUSED: "dead: its application will not cancel it",
     Fate.PLANNED: "kept: planned only, {state}",
+    Fate.REPORT_ONLY: "kept: of no canary, so only reported",
     Fate.YOUNGER: "kept: younger than the cutoff",
     Fate.EXCLUDED: "kept: excluded by the policy",
     Fate.NOT_SELECTED: "kept: not what the policy selects",

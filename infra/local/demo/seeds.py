@@ -32,6 +32,7 @@ class Fate(StrEnum):
     DEAD = "dead:AccessDenied"
     REFUSED = "dead:http_422"
     PLANNED = "planned"  # a report, or a plan that waits for a person: it stays
+    REPORT_ONLY = "report_only"  # of a cohort that is no canary
     YOUNGER = "younger"
     EXCLUDED = "excluded"
     NOT_SELECTED = "not_selected"
@@ -240,14 +241,14 @@ def _history(key: str, fates: Mapping[int, Fate], markers: Collection[int] = ())
 
 
 def _scratch() -> Iterator[Seed]:
-    """The policy scratch-tags: two weeks, what is tagged class=scratch and not keep=yes."""
+    """The policy scratch-tags: two weeks, what is tagged class=scratch and not keep=yes; team-a is its canary."""
     scratch = "class=scratch"
     yield from _tagged("shared/team-a/{:02}.bin", 40, range(15, 200), Fate.DELETED, f"{scratch}&team=a")
-    yield from _tagged("shared/team-b/{:02}.bin", 20, range(15, 200), Fate.DELETED, f"{scratch}&keep=no")
+    yield from _tagged("shared/team-b/{:02}.bin", 20, range(15, 200), Fate.REPORT_ONLY, f"{scratch}&keep=no")
     yield from _tagged("shared/recent/{:02}.bin", 20, range(1, 13), Fate.YOUNGER, scratch)
     yield from _tagged("shared/models/{:02}.bin", 10, range(15, 200), Fate.NOT_SELECTED, "class=model")
     yield from _tagged("shared/untagged/{:02}.bin", 10, range(15, 200), Fate.NOT_SELECTED, "")
-    yield from _tagged("shared/kept/{:02}.bin", 10, range(15, 200), Fate.EXCLUDED, f"{scratch}&keep=yes")
+    yield from _tagged("shared/team-a/kept-{:02}.bin", 10, range(15, 200), Fate.EXCLUDED, f"{scratch}&keep=yes")
     yield Seed(SCRATCH, "shared/team-a/wanted-after-all.bin", 30, Fate.RETAGGED, Meddling.RETAG, tags=scratch)
 
 
