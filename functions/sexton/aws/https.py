@@ -265,13 +265,17 @@ def _read_away(sock: ssl.SSLSocket, answer: HTTPResponse) -> None:
 
 
 def _reason(given: str, secrets: Sequence[Secret]) -> str:
-    """The status line's own words, short, and without any word of a secret in them."""
-    text = given
-    for secret in secrets:
-        for part in (secret.value, *re.split(r"[\s,;:=\"']+", secret.value)):
-            if len(part) >= SHORTEST_SECRET:
-                text = text.replace(part, HIDDEN)
-    return redact(text, LONGEST_REASON)
+    """The status line's own words, short, and without any word of a secret in them: in capitals, encoded or in part.
+
+    Longer parts go first, so that little is left of what is repeated as it is.
+    """
+    splits = (r"[\s,;:=\"']+", r"[^A-Za-z0-9]+")
+    parts = {part for secret in secrets for split in splits for part in (secret.value, *re.split(split, secret.value))}
+    looked_for = sorted((part for part in parts if len(part) >= SHORTEST_SECRET), key=len, reverse=True)
+    if not looked_for:
+        return redact(given, LONGEST_REASON)
+    words = "|".join(map(re.escape, looked_for))
+    return redact(re.sub(words, HIDDEN, given, flags=re.IGNORECASE), LONGEST_REASON)
 
 
 def _cut(sock: ssl.SSLSocket) -> None:
