@@ -100,9 +100,14 @@ def taken_back_by(action: Word | Mark | HttpAction) -> str:
     return {"expire": "versioning", "archive": "archive"}.get(name_of(action), "")
 
 
+def recoveries(action: Word | Mark | HttpAction) -> str:
+    """What a policy may say of taking the action back, in words."""
+    return f"recovery: {', '.join(filter(None, (taken_back_by(action), 'backup')))} or none"
+
+
 def check_recovery(recovery: str | None, action: Word | Mark | HttpAction) -> None:
     """Raise PydanticCustomError where nothing stands behind what is to be taken back."""
     if recovery in ("versioning", "archive") and recovery != taken_back_by(action):
         behind = "version" if recovery == "versioning" else "archive"
         what = f"what action {name_of(action)} removes has no {behind} behind it that could come back"
-        raise refused(what, f"recovery: {'archive, ' if action == 'archive' else ''}backup or none")
+        raise refused(what, recoveries(action))

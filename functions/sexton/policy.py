@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from sexton.action import Action, check_action, check_recovery, is_call, name_of, taken_back_by
+from sexton.action import Action, check_action, check_recovery, is_call, name_of, recoveries, taken_back_by
 from sexton.cohort import Canary, Cohort, RecordCohort, fitted, refuse_canary, refuse_limits
 from sexton.duration import FixedDuration, to_text
 from sexton.key_date import KeyDate, TagDate
@@ -176,12 +176,10 @@ class Policy(BaseModel):
     @field_validator("recovery")
     @classmethod
     def _recovery_known(cls, recovery: str | None, info: ValidationInfo) -> str | None:
+        action: Action = info.data.get("action", "expire")
         if info.data.get("mode") == "enforce" and recovery is None:
-            raise refused(
-                "an enforcing policy must say how a deletion can be taken back",
-                "recovery: versioning, backup or none",
-            )
-        check_recovery(recovery, info.data.get("action", "expire"))
+            raise refused("an enforcing policy must say how a deletion can be taken back", recoveries(action))
+        check_recovery(recovery, action)
         return recovery
 
     @field_validator("limits")
