@@ -162,6 +162,14 @@ def test_a_wait_until_the_past_is_none_at_all(server: Server) -> None:
     assert endpoints(server).call(call(server)).retry_after == 0
 
 
+@pytest.mark.parametrize("first", ["100 Continue", "102 Processing", "103 Early Hints"])
+def test_an_answer_that_announces_another_is_none_yet(server: Server, first: str) -> None:
+    announced = f"HTTP/1.1 {first}\r\nLink: </a.css>\r\n\r\n".encode() * 2
+    server.behaves = [says(announced + b"HTTP/1.1 204 Done\r\n\r\n"), says(announced)]
+    assert endpoints(server).call(call(server)) == HttpAnswer(204, "Done")
+    assert failure(server).code == "reply_lost"
+
+
 def test_a_redirect_is_an_answer_and_is_not_followed(server: Server) -> None:
     server.behaves = [answers("302 Found", Location="http://169.254.169.254/latest/meta-data/")]
     assert endpoints(server).call(call(server)) == HttpAnswer(302, "Found")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, parse_headers
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread, Timer
@@ -34,6 +34,7 @@ READ_AWAY_FOR = 1.0  # seconds without a byte
 LONGEST_REASON = 100  # characters
 SHORTEST_SECRET = 4  # characters of it that are looked for in a reason
 UNAUTHORIZED = 401
+ANNOUNCING = frozenset(range(102, 200))
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -228,6 +229,15 @@ class _WholeHead(HTTPResponse):
         super().begin()
         if lines.cut:
             raise HTTPException("the answer was cut short")
+
+    def _read_status(self) -> tuple[str, int, str]:
+        """Answers that announce another one (103 Early Hints, for example) are none yet; Python knows of 100 alone."""
+        read: Callable[[], tuple[str, int, str]] = super()._read_status  # type: ignore[misc]
+        found = read()
+        while found[1] in ANNOUNCING:
+            parse_headers(self.fp)
+            found = read()
+        return found
 
 
 class _Connection(HTTPConnection):
