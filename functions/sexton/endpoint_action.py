@@ -45,6 +45,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _SECRET = re.compile(r"sexton/[A-Za-z0-9/_+=.@-]{1,500}")
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _DOTS = re.compile(r"\.|%2e", re.IGNORECASE)
+_SLASH = re.compile(r"[/\\]|%2f|%5c", re.IGNORECASE)
 
 
 class FieldUnfit(Exception):
@@ -202,7 +203,7 @@ def _refuse_unfit(name: str, value: str | None) -> None:
         raise FieldUnfit(f"field {name} has no value to put into the URL")
     if _UNFIT.search(value):
         raise FieldUnfit(f"field {name} has control characters")
-    if any(_is_dots(part) for part in re.split(r"[/\\]", value)):
+    if any(_is_dots(part) for part in _SLASH.split(value)):
         raise FieldUnfit(f"field {name} has a part '.' or '..', which may lead elsewhere")
 
 

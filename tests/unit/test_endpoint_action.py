@@ -192,7 +192,25 @@ def test_a_field_is_encoded_as_a_whole(value: str, encoded: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, "", ".", "..", "../a", "a/../b", "..\\a", "a/..", "./a", "%2e%2e", "%2E.", "..;x", "a\nb", "\0", "\x7f"],
+    [
+        None,
+        "",
+        ".",
+        "..",
+        "../a",
+        "a/../b",
+        "..\\a",
+        "a/..",
+        "./a",
+        "%2e%2e",
+        "%2E.",
+        "..;x",
+        "a\nb",
+        "\0",
+        "\x7f",
+        "a%2F..",
+        "..%5ca",
+    ],
 )
 def test_a_field_that_could_lead_elsewhere_is_not_sent(value: str | None) -> None:
     for where in ("carrier", "day"):
