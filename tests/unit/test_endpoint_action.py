@@ -175,7 +175,6 @@ def test_order_and_repeats_change_no_version() -> None:
         ("a/b", "a%2Fb"),
         ("a?b#c", "a%3Fb%23c"),
         ("a&b=c", "a%26b%3Dc"),
-        ("%2e%2e%2f", "%252e%252e%252f"),
         ("a\\b", "a%5Cb"),
         ("@evil.example", "%40evil.example"),
         ("http://169.254.169.254", "http%3A%2F%2F169.254.169.254"),
@@ -209,6 +208,7 @@ def test_a_field_is_encoded_as_a_whole(value: str, encoded: str) -> None:
         "\0",
         "\x7f",
         "a%2F..",
+        "%2e%2e%2f",
         "..%5ca",
     ],
 )
