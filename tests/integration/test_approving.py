@@ -177,10 +177,10 @@ def test_who_may_be_the_same_person() -> None:
 
 def test_the_number_of_approvers_is_part_of_the_version_only_when_it_is_two() -> None:
     assert policy(approvers=1).version == policy().version
-    assert policy(approvers=2).version != policy().version
+    assert policy(approvers=2, approval="first").version != policy(approval="first").version
     for wrong in (0, 3, True, "2"):
         with pytest.raises(ValueError, match="approvers"):
-            policy(approvers=wrong)
+            policy(approvers=wrong, approval="first")
 
 
 def test_what_does_not_wait_is_refused_with_who_approved_it() -> None:
