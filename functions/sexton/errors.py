@@ -35,9 +35,7 @@ class ReasonClass(StrEnum):
 NEXT_ACTION = {
     ReasonClass.TRANSIENT: "it is tried again by itself; if it dies, see to the service, then replay it",
     ReasonClass.THROTTLED: "it is tried again by itself, later; if this lasts, lower the policy's pace",
-    ReasonClass.PERMANENT: (
-        "mend what the code names (a permission, bucket, policy, application), then replay it"
-    ),
+    ReasonClass.PERMANENT: ("mend what the code names (a permission, bucket, policy, application), then replay it"),
     ReasonClass.GONE: "nothing to do: the item is no longer there",
     ReasonClass.CHANGED: "nothing to do: the item is newer than the plan",
     ReasonClass.LOCKED: "nothing to do now: the lock ends by itself or by whoever placed it",
