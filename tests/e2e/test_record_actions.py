@@ -31,7 +31,7 @@ from tests.e2e.site import REASON, TAKEN_SECONDS, Site, now, until
 CLOSED_SECONDS = 2 * TAKEN_SECONDS
 
 NOT_CALLED = pytest.mark.xfail(
-    reason="on the shared stage nothing is called, and why is not known; in `make demo` all is called", strict=False
+    reason="the undo of archived records holds their table; in `make demo` all is called", strict=False
 )
 
 
