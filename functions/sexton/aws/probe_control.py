@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from pydantic import ValidationError
-
-from sexton.aws import settings
 from sexton.aws.probe import DEPLOY, Probe, Site
-from sexton.aws.probe_functions import ONLY_LOCAL
-from sexton.aws.settings import PREFIX
+from sexton.aws.probe_functions import CONFIGURATION, ONLY_LOCAL, settings_of
 from sexton.control_grants import CONTROL, DOORS
 from sexton.doctor import Check, CheckName
 from sexton.grants import FUNCTIONS, WORKER
 from sexton.rehearsing_acts import FAULTY_WORKER
 
-CONFIGURATION = "lambda:GetFunctionConfiguration"
 OWN = {"SEXTON_LEDGER_TABLE": "LedgerTableName", "SEXTON_DISCOVERY_FUNCTION": "DiscoveryFunctionName"}
 
 
@@ -29,12 +24,9 @@ def probes(site: Site) -> Iterator[Probe]:
 
 
 def _settings(site: Site, of: str) -> Iterator[Check]:
-    name, environment = CheckName.FUNCTION_SETTINGS, site.environment(of)
-    try:
-        told = settings.parse(environment)
-    except ValidationError as error:
-        wrong = ", ".join(PREFIX + str(each["loc"][0]).upper() for each in error.errors())
-        yield Check.failed(name, of, f"missing or unreadable: {wrong}", DEPLOY)
+    name, environment, told = CheckName.FUNCTION_SETTINGS, site.environment(of), settings_of(site, of)
+    if isinstance(told, Check):
+        yield told
         return
     other = [variable for variable, output in OWN.items() if environment.get(variable) != site.outputs[output]]
     if told.door != DOORS[of]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sexton import doctor
 from sexton.aws import settings
 from sexton.aws.probe import DEPLOY, Probe, Site
-from sexton.aws.settings import PREFIX
+from sexton.aws.settings import PREFIX, Settings
 from sexton.control_grants import CONTROL
 from sexton.controls import Pause
 from sexton.doctor import Check, CheckName
@@ -86,13 +86,19 @@ def _state(of: str, function: Mapping[str, Any]) -> Iterator[Check]:
         yield Check.failed(name, of, f"state {state}, last update {update}: {why}", DEPLOY)
 
 
-def _settings(site: Site, of: str) -> Iterator[Check]:
-    name, environment = CheckName.FUNCTION_SETTINGS, site.environment(of)
+def settings_of(site: Site, of: str) -> Settings | Check:
+    """What a function was told; or, where that cannot be read, the check that says so."""
     try:
-        told = settings.parse(environment)
+        return settings.parse(site.environment(of))
     except ValidationError as error:
         wrong = ", ".join(PREFIX + str(each["loc"][0]).upper() for each in error.errors())
-        yield Check.failed(name, of, f"missing or unreadable: {wrong}", DEPLOY)
+        return Check.failed(CheckName.FUNCTION_SETTINGS, of, f"missing or unreadable: {wrong}", DEPLOY)
+
+
+def _settings(site: Site, of: str) -> Iterator[Check]:
+    name, environment, told = CheckName.FUNCTION_SETTINGS, site.environment(of), settings_of(site, of)
+    if isinstance(told, Check):
+        yield told
         return
     other = [variable for variable, output in OWN.items() if environment[variable] != site.outputs[output]]
     if other:
