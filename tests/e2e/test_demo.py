@@ -28,7 +28,7 @@ from sexton.policy import load_policies
 from infra.local import emulator as emulators
 from infra.local.demo import __main__ as demo
 from infra.local.demo import application as applications
-from infra.local.demo import checking, gate
+from infra.local.demo import checking, gate, serving
 from infra.local.demo import policies as examples
 from infra.local.demo.application import TOKEN, Application, Heard, Mood
 from infra.local.demo.hands import DemoError
@@ -356,7 +356,7 @@ def guarded() -> Iterator[SimpleNamespace]:
         server.daemon_threads = True
         server.removed = []  # type: ignore[attr-defined]
         opened.upstream = server.server_address[1]
-        threading.Thread(target=server.serve_forever, args=(gate.POLL,), daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(serving.POLL,), daemon=True).start()
         yield SimpleNamespace(port=opened.port, begun=opened.begun, removed=server.removed)  # type: ignore[attr-defined]
         server.shutdown()
 

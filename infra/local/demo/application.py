@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from infra.local.authority import issue
-from infra.local.emulator import HOST
+from infra.local.demo.serving import serving
 
 NAME = "localhost"  # what its certificate is for
 SECRET, TOKEN = "sexton/carriers", "Bearer of-the-demo"
 RETRY_AFTER = "2"  # seconds
-POLL = 0.05  # seconds between two looks whether to end
 CALL_SECONDS = 10.0  # for all of one call
 
 
@@ -90,16 +89,8 @@ def running(folder: Path, moods: dict[str, Mood]) -> Iterator[Application]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(issued.certificate, issued.key)
     handler = type("Handler", (_Handler,), {"application": application, "context": context})
-    with ThreadingHTTPServer((HOST, 0), handler) as server:
-        server.daemon_threads = True
-        application.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True)
-        thread.start()
-        try:
-            yield application
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(handler) as application.port:
+        yield application
 
 
 class _Handler(BaseHTTPRequestHandler):

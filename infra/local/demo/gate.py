@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, quote, urlsplit
 from xml.etree import ElementTree
 
+from infra.local.demo.serving import serving
 from infra.local.emulator import HOST
 
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 TIMEOUT = 60
-POLL = 0.05  # seconds between two looks whether to end
 DENIED = {"Code": "AccessDenied", "Message": "Access Denied by an explicit deny in a resource-based policy"}
 ONE_HOP = ("connection", "transfer-encoding", "content-length", "expect", "host")
 DIGESTS = ("content-md5", "x-amz-checksum-", "x-amz-sdk-checksum-", "x-amz-content-sha256")  # of the body as it was
@@ -72,16 +71,8 @@ def running(bucket: str, key: str) -> Iterator[Gate]:
     """A gate for as long as the block lasts, in threads of this process."""
     gate = Gate(bucket, key)
     handler = type("Handler", (_Handler,), {"gate": gate})
-    with ThreadingHTTPServer((HOST, 0), handler) as server:
-        server.daemon_threads = True
-        gate.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True)
-        thread.start()
-        try:
-            yield gate
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(handler) as gate.port:
+        yield gate
 
 
 class _Handler(BaseHTTPRequestHandler):
