@@ -27,6 +27,7 @@ from sexton.ports import Evidence
 from sexton.run import Run, RunId
 
 from tests.fakes.calls import Calls, counting
+from tests.integration import reminders
 
 REGION = "eu-central-1"
 HANDLERS = ("discovery", "worker", "reconciler", "control", "widget")
@@ -136,30 +137,12 @@ class Functions:
     def create_reminders(self, deadlines: dict[str, int]) -> None:
         """A table with reminders by their ids, all of them open."""
         self.dynamodb = _client("dynamodb")
-        keys = {"id": "S", "status": "S", "deadline": "N"}
-        self.dynamodb.create_table(
-            TableName="reminders",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": kind} for name, kind in keys.items()],
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            GlobalSecondaryIndexes=[
-                {
-                    "IndexName": "by-status",
-                    "KeySchema": [
-                        {"AttributeName": "status", "KeyType": "HASH"},
-                        {"AttributeName": "deadline", "KeyType": "RANGE"},
-                    ],
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                }
-            ],
-        )
-        for name, deadline in deadlines.items():
-            record = {"id": {"S": name}, "status": {"S": "open"}, "deadline": {"N": f"{deadline}"}}
-            self.dynamodb.put_item(TableName="reminders", Item=record)
+        reminders.create(self.dynamodb)
+        reminders.put(self.dynamodb, deadlines)
 
     def reminders(self) -> list[str]:
         """The ids of the reminders that there are."""
-        return sorted(each["id"]["S"] for each in self.dynamodb.scan(TableName="reminders")["Items"])
+        return reminders.ids(self.dynamodb)
 
     # what is there
 

@@ -54,11 +54,20 @@ def a_world(rule: Policy) -> World:
 
 
 def carried_out(world: World, policy_id: str = "logs-expire") -> Run:
-    answer = world.trigger(policy_id)
+    return world.carried_out(policy_id)
+
+
+def planned_over_a_crash(rule: Policy, nth: int) -> tuple[World, Run]:
+    """A run whose first planner died after its n-th call, at its end."""
+    world = a_world(rule)
+    world.trace.crash_after(nth)
+    with pytest.raises(Crash):
+        world.trigger()
+    world.clock.advance(300)
+    world.trigger(at=START)
     world.settle()
-    run = world.run(answer)
-    assert (run.state, run.balanced) == ("completed", True), (run.state, run.held_because)
-    return run
+    (run,) = world.ledger.runs("logs-expire")
+    return world, run
 
 
 def plan_of(world: World, run: Run) -> dict[str, Any]:
@@ -125,14 +134,7 @@ def test_counting_goes_on_wherever_a_planner_died() -> None:
     expected = plan_of(calm, calm.run(calm.trigger()))["cohorts"]
     calls = len(calm.trace.names)
     for nth in range(1, calls + 1):
-        world = a_world(tenants(empty=True))
-        world.trace.crash_after(nth)
-        with pytest.raises(Crash):
-            world.trigger()
-        world.clock.advance(300)
-        world.trigger(at=START)
-        world.settle()
-        (run,) = world.ledger.runs("logs-expire")
+        world, run = planned_over_a_crash(tenants(empty=True), nth)
         assert plan_of(world, run)["cohorts"] == expected, f"after call {nth}"
         assert verifying.verify(world.evidence, run.run_id).holds
 
@@ -223,14 +225,7 @@ def test_what_is_left_alone_is_listed_wherever_a_planner_died() -> None:
     calm = a_world(rule)
     calm.trigger()
     for nth in range(1, len(calm.trace.names) + 1):
-        world = a_world(rule)
-        world.trace.crash_after(nth)
-        with pytest.raises(Crash):
-            world.trigger()
-        world.clock.advance(300)
-        world.trigger(at=START)
-        world.settle()
-        (run,) = world.ledger.runs("logs-expire")
+        world, run = planned_over_a_crash(rule, nth)
         assert listed(world, run) == LEFT, f"after call {nth}"
         assert verifying.verify(world.evidence, run.run_id).holds
 

@@ -19,6 +19,7 @@ from sexton.policy import Policy
 from tests.fakes.deployment import FakeFunctions, deployment
 from tests.fakes.site import OUTPUTS, REGION
 from tests.fakes.world import World, policy, records_policy
+from tests.integration import reminders
 
 STACK = f"arn:aws:cloudformation:{REGION}:{DEFAULT_ACCOUNT_ID}:stack/Sexton/1"
 SOURCE = {"kind": "s3", "bucket": "items", "prefixes": ["app/"]}  # moto takes a bucket named logs for CloudWatch
@@ -139,26 +140,6 @@ def test_a_ledger_that_is_gone(site: Site) -> None:
 # tables
 
 
-def create_reminders(client: Any) -> None:
-    keys = {"id": "S", "status": "S", "deadline": "N"}
-    client.create_table(
-        TableName="reminders",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": kind} for name, kind in keys.items()],
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "by-status",
-                "KeySchema": [
-                    {"AttributeName": "status", "KeyType": "HASH"},
-                    {"AttributeName": "deadline", "KeyType": "RANGE"},
-                ],
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
-        ],
-    )
-
-
 def verdicts(site: Site, *policies: Policy) -> dict[str, str]:
     return {check.name: check.verdict for check in probe_table.checks(site, policies)}
 
@@ -171,7 +152,7 @@ def test_a_table_is_looked_at_where_it_lies(site: Site, abroad: bool) -> None:
     assert verdicts(site, counted)["table_found"] == "failed"
     site._clients.clear()
     client = site.tables(place)
-    create_reminders(client)
+    reminders.create(client)
     found = verdicts(site, counted)
     expected = {"table_found": "ok", "table_fit": "ok", "table_recovery": "warning", "table_expiry": "ok"}
     assert expected.items() <= found.items()

@@ -34,12 +34,7 @@ def put(world: World, key: str, tags: dict[str, str] | None = None, days: float 
 
 
 def carried_out(world: World, meanwhile: Callable[[], object] = lambda: None) -> Run:
-    answer = world.trigger(at=START)
-    meanwhile()
-    world.settle()
-    run = world.run(answer)
-    assert (run.state, run.balanced) == ("completed", True), run.message
-    return run
+    return world.carried_out(at=START, meanwhile=meanwhile)
 
 
 def test_all_required_tags_must_be_there_with_their_values() -> None:

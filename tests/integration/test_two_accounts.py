@@ -12,6 +12,7 @@ from sexton.aws import assumed
 from sexton.elsewhere import Elsewhere
 
 from tests.fakes.world import records_policy
+from tests.integration import reminders
 from tests.integration.on_moto import Calls, Functions, functions, process
 
 OTHER = "210987654321"
@@ -38,32 +39,11 @@ def there(sexton: Functions) -> Any:
     own = Session(region_name="eu-central-1")
     dynamodb: Any = assumed.session_elsewhere(THERE, "owner", own, lambda: own.client("sts")).client("dynamodb")
     now = int(time.time())
-    keys = {"id": "S", "status": "S", "deadline": "N"}
-    dynamodb.create_table(
-        TableName="reminders",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": kind} for name, kind in keys.items()],
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": "by-status",
-                "KeySchema": [
-                    {"AttributeName": "status", "KeyType": "HASH"},
-                    {"AttributeName": "deadline", "KeyType": "RANGE"},
-                ],
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
-        ],
-    )
-    for name, days in {"a": 60, "b": 61, "c": 62, "young": -400}.items():
-        record = {"id": {"S": name}, "status": {"S": "open"}, "deadline": {"N": f"{now - days * DAY}"}}
-        dynamodb.put_item(TableName="reminders", Item=record)
+    reminders.create(dynamodb)
+    ages = {"a": 60, "b": 61, "c": 62, "young": -400}
+    reminders.put(dynamodb, {name: now - days * DAY for name, days in ages.items()})
     yield dynamodb
     dynamodb.close()
-
-
-def ids(client: Any) -> list[str]:
-    return sorted(each["id"]["S"] for each in client.scan(TableName="reminders")["Items"])
 
 
 def test_records_of_another_account_go_and_those_of_the_own_stay(sexton: Functions, there: Any) -> None:
@@ -75,7 +55,7 @@ def test_records_of_another_account_go_and_those_of_the_own_stay(sexton: Functio
     run = sexton.run({"run_id": run.run_id})
     assert (run.state, run.balanced) == ("completed", True)
     assert sexton.report(run)["deleted"] == 3
-    assert (ids(there), sexton.reminders()) == (["young"], ["own"])
+    assert (reminders.ids(there), sexton.reminders()) == (["young"], ["own"])
 
 
 def test_one_that_changes_before_its_turn_is_skipped(sexton: Functions, there: Any) -> None:
@@ -92,7 +72,7 @@ def test_one_that_changes_before_its_turn_is_skipped(sexton: Functions, there: A
     sexton.tick()
     report = sexton.report(sexton.run({"run_id": run.run_id}))
     assert (report["deleted"], report["skipped"]) == (1, {"changed": 1, "absent": 1})
-    assert ids(there) == ["b", "young"]
+    assert reminders.ids(there) == ["b", "young"]
 
 
 def test_each_function_assumes_the_role_once_for_a_run_and_under_its_own_name(

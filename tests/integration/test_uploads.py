@@ -35,12 +35,7 @@ def name(upload: Item) -> str:
 
 
 def carried_out(world: World, meanwhile: Callable[[], object] = lambda: None) -> Run:
-    answer = world.trigger(POLICY, at=START)
-    meanwhile()
-    world.settle()
-    run = world.run(answer)
-    assert (run.state, run.balanced) == ("completed", True), run.message
-    return run
+    return world.carried_out(POLICY, at=START, meanwhile=meanwhile)
 
 
 def test_uploads_older_than_a_time_are_aborted_and_nothing_else() -> None:
