@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from sexton import by_cohort, plan, reading_reported, showing_cohorts
+from sexton import by_cohort, cli_items, plan, reading_reported, showing_cohorts
 from sexton.by_cohort import ENDINGS, ByCohort, OthersByCohort, RunByCohort
-from sexton.cli_errors import trouble
-from sexton.cli_output import put, put_json, say, stream_json, table
+from sexton.cli_output import put, put_json, say, table
 from sexton.cohort import name_of
 from sexton.deployment import Deployment
 from sexton.errors import EvidenceAltered
@@ -73,13 +71,7 @@ def reported_only(deployment: Deployment, run_id: str, *, limit: int | None, as_
     written = planned.cohorts.reported if planned.cohorts else None
     named = name_of(policy.cohort) if policy.cohort else lambda _: ""
     found = (_reported(named(item), item) for item in reading_reported.items(deployment.evidence, run_id, written))
-    shown = islice(found, limit)
-    try:
-        stream_json(shown) if as_json else _write_lines(shown)
-    except EvidenceAltered as error:
-        # What stands on stdout is a document without its end, which no reader takes for the whole.
-        trouble(error).tell(as_json=as_json, data_begun=True)
-        raise typer.Exit(1) from error
+    cli_items.write(islice(found, limit), _line, as_json=as_json)
 
 
 def _reported(cohort: str, item: Item) -> ReportedItem:
@@ -93,11 +85,10 @@ def _reported(cohort: str, item: Item) -> ReportedItem:
     )
 
 
-def _write_lines(items: Iterable[ReportedItem]) -> None:
-    for item in items:
-        at = rfc3339(item.last_modified) if item.last_modified else "-"
-        texts = (escaped(text) for text in (item.cohort, item.key, item.version_id or ""))
-        print(f"{at}  {item.size:>12,}  {'  '.join(texts)}".rstrip())
+def _line(item: ReportedItem) -> str:
+    at = rfc3339(item.last_modified) if item.last_modified else "-"
+    texts = (escaped(text) for text in (item.cohort, item.key, item.version_id or ""))
+    return f"{at}  {item.size:>12,}  {'  '.join(texts)}".rstrip()
 
 
 def lines(found: RunByCohort) -> RenderableType:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import typer
-
-from sexton import plan
-from sexton.cli_errors import trouble
-from sexton.cli_output import cell, put, put_json, say, stream_json, table
+from sexton import cli_items, plan
+from sexton.cli_output import cell, put, put_json, say, table
 from sexton.cli_tables import when
 from sexton.deployment import Deployment
-from sexton.errors import SextonError, UnknownRun
+from sexton.errors import UnknownRun
 from sexton.escaping import escaped
 from sexton.item import RECORD
 from sexton.ledger import parsed
@@ -41,12 +38,7 @@ def show(
         items = islice(plan.items(evidence, planned), limit)
         say(f"{min(limit or planned.planned, planned.planned):,} of {planned.planned:,} items")
     say(f"plan digest {planned.digest or '(the plan was never complete)'}")
-    try:
-        stream_json(items) if as_json else _write_lines(items)
-    except SextonError as error:
-        # What stands on stdout is a document without its end, which no reader takes for a whole plan.
-        trouble(error).tell(as_json=as_json, data_begun=True)
-        raise typer.Exit(1) from error
+    cli_items.write(items, _line, as_json=as_json)
 
 
 def money(deployment: Deployment, run_id: str, *, as_json: bool) -> None:
@@ -87,10 +79,8 @@ def _money_table(worth: Money) -> Iterator[RenderableType]:
         )
 
 
-def _write_lines(items: Iterable[PlannedItem]) -> None:
-    """Lines and no table: a plan can have millions of items, and the widths would be known at its end."""
-    for item in items:
-        print("  ".join(_columns(item)))
+def _line(item: PlannedItem) -> str:
+    return "  ".join(_columns(item))
 
 
 def _columns(item: PlannedItem) -> Iterator[str]:

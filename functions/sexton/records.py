@@ -54,7 +54,6 @@ class ListedRecords:
     def _query_page(self, place: Place) -> Page:
         after = attributes.parse(place.start_after) if place.start_after else None
         found = self.records.query(self.source, self._partitions[place.prefix], self.cutoff, after)
-
         if found is None:
             return Page((), lambda index: place, place, False)
 

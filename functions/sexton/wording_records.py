@@ -8,7 +8,7 @@ from sexton.action import Mark
 from sexton.policy import Policy
 
 _VERBS = {"archive": "Archives and removes"}
-_PASSIVES = {"mark": "is marked", "archive": "goes"}
+_PASSIVES = {"mark": "is marked"}
 _NOUNS = {"mark": "mark", "http": "call"}
 ERASURE = (
     "The whole record is written to evidence before it goes, and stays there: where it must be erased, as personal data"
